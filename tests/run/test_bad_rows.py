@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from headwater import Number, Schema, TableError
 from headwater.cli.app import app
 from headwater.public.card import read_card
-from headwater.public.errors import TableError
 from headwater.public.folder import folders
-from headwater.public.numbers import Number
-from headwater.public.schema import Schema
 from headwater.run import Run, feed, measured_beside
 from headwater.run.measured import Moment
 from headwater.secret.read.source import open_source
@@ -81,7 +79,7 @@ def test_a_bad_row_is_in_the_quarantine_once_whatever_is_killed(
     for batch_rows in (4, 3, 2):
         run = run_in(tmp_path)
         with monkeypatch.context() as patch:
-            patch.setattr(Run, "_take", killed)
+            patch.setattr(Run, "_keep", killed)
             with pytest.raises(KeyboardInterrupt):
                 read_in(tmp_path, run, "quarantine", batch_rows=batch_rows)
         kill(run)

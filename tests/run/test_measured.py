@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,12 @@ import pytest
 import headwater as hw
 from headwater.public import protocol as registry
 from headwater.public.card import read_card
-from headwater.public.files import FileRefusedError
+from headwater.public.files import FileRefusedError, pack, unpack
 from headwater.public.folder import folders
 from headwater.public.protocol import Span
 from headwater.run import FolderSink, Moment, Run, measured_beside
 from headwater.run.lock import StateDamagedError, StoreError
-from headwater.run.measured import Frame, frames
+from headwater.run.measured import BANNER, Frame, frames
 from headwater.run.state import State
 from headwater.secret.batch import Batch
 from tests.support.kept_runs import SCHEMA, VALUES, kill, open_run, tables, take
@@ -271,9 +273,10 @@ def test_whatever_is_shown_is_on_the_disk_before_a_model_is_made_of_it(
 def test_a_kill_between_the_file_and_what_the_state_notes_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
+    """What can be seen then stays as it is, also if the next processor would make another model of the same numbers."""
     with open_run(tmp_path / "calm", "100") as run:
         take(run, 0, 300)
-    run = open_run(tmp_path / "killed", "100")
+    run, model = open_run(tmp_path / "killed", "100"), registry.model
     run.take({"x": VALUES[:250]})
 
     def dies(*_: object, **__: object) -> None:
@@ -284,7 +287,16 @@ def test_a_kill_between_the_file_and_what_the_state_notes_of_it(
         patch.setattr(State, step, dies)
         with pytest.raises(KeyboardInterrupt):
             run.publish_if_due()
+
+    def rounds_otherwise(mechanism: str) -> Any:  # noqa: ANN401 - as there
+        return SimpleNamespace(fit=lambda measured, table, seed: model(mechanism).fit(measured, table, seed + 1))
+
     with open_run(tmp_path / "killed", "100") as run:
+        with monkeypatch.context() as patch:
+            if step == "published":
+                patch.setattr(registry, "model", rounds_otherwise)
+                run._count()
+                run._publish(run._begin_all())
         take(run, 250, 300)
     entries(measured_beside(tmp_path / "killed" / "run.state"))
     assert tables(tmp_path / "killed") == tables(tmp_path / "calm")
@@ -352,19 +364,31 @@ def test_records_that_replace_those_of_a_later_measurement_are_not_measured(tmp_
 # ---- a file that is not what the state says
 
 
+def other_numbers(frame: bytes) -> bytes:
+    """As long, and with a checksum that fits."""
+    header, arrays = unpack(frame, BANNER, "")
+    name = max(arrays, key=lambda name: arrays[name].size)
+    packed = pack(BANNER, header, arrays | {name: arrays[name] + arrays[name].dtype.type(1)})
+    assert len(packed) == len(frame)
+    return packed
+
+
 def spoiled(frame: list[Frame], data: bytes, how: str) -> bytes:
     return {
         "shorter": data[:-1],
         "a frame less": data[: frame[-2].end],
         "altered": data[:-40] + bytes(8) + data[-32:],
+        "other numbers": data[: frame[-2].end + 8] + other_numbers(data[frame[-2].end + 8 :]),
         "altered in front": data[:300] + bytes(8) + data[308:],
         "no measurements": b"something else, and long enough to be looked at" * 9,
         "empty": b"",
     }[how]
 
 
-@pytest.mark.parametrize("how", ["missing", "another run", "a link", "shorter", "a frame less", "altered", "empty",
-                                 "altered in front", "no measurements"])  # fmt: skip
+HOW = "missing|another run|a link|shorter|a frame less|altered|altered in front|other numbers|no measurements|empty"
+
+
+@pytest.mark.parametrize("how", HOW.split("|"))
 def test_a_file_that_is_not_what_the_state_has_noted_is_refused_and_the_run_goes_on_when_it_is_back(
     tmp_path: Path, how: str
 ) -> None:
@@ -382,10 +406,9 @@ def test_a_file_that_is_not_what_the_state_has_noted_is_refused_and_the_run_goes
         path.symlink_to(tmp_path / "moved")
     elif how != "missing":
         path.write_bytes(spoiled(there, good, how))
-    for attempt in (
-        lambda: open_run(tmp_path),
-        lambda: Run.resume(tmp_path / "run.state", FolderSink(tmp_path / "out")),
-    ):
+    attempts: list[Callable[[], Run]] = [lambda: open_run(tmp_path)]
+    attempts.append(lambda: Run.resume(tmp_path / "run.state", FolderSink(tmp_path / "out")))
+    for attempt in attempts:
         with pytest.raises(StoreError, match=r"missing|damaged|another run|link") as caught:
             attempt()
         assert caught.value.path == path
@@ -411,11 +434,13 @@ def test_half_a_frame_that_a_kill_left_is_no_frame_and_is_written_over(tmp_path:
         take(run, 0, 250)
     with path.open("ab") as file:
         file.write(tail)
+    path.with_name(f".{path.name}.half").write_bytes(b"of a first frame")
     assert Moment.read(path).t == 200
     with open_run(tmp_path, "100") as run:
         take(run, 250, 300)
     assert Moment.read(path).t == 300
     assert path.stat().st_size == frames(path)[-1].end
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_file_cut_under_the_run_is_missed_before_anything_is_shown(tmp_path: Path) -> None:
@@ -440,26 +465,31 @@ def test_a_new_run_never_writes_over_what_another_has_measured(tmp_path: Path) -
         assert same(run.release(), expected)
 
 
-def test_a_moment_is_that_of_most_records_and_says_what_has_changed_since(tmp_path: Path) -> None:
-    """A release that was due is kept after a later moment; the policy may change where no record came."""
+@pytest.mark.parametrize("mechanism", ["cascade", "paper"])
+def test_a_moment_is_that_of_most_records(tmp_path: Path, mechanism: str) -> None:
+    """A release that was due is kept after a later moment."""
     path = measured_beside(tmp_path / "run.state")
-    run = open_run(tmp_path, "400")
+    run = open_run(tmp_path, "400", mechanism=mechanism)
     run.take({"x": VALUES[:950]})
     with pytest.raises(FileRefusedError, match="nothing has been measured yet"):
         Moment.read(path)
     kill(run)
     with Run.resume(tmp_path / "run.state", FolderSink(tmp_path / "asked")) as asked:
         expected = asked.release()
-    with open_run(tmp_path, "400") as run:
+    with open_run(tmp_path, "400", mechanism=mechanism) as run:
         run.publish_if_due()
         assert same(Moment.read(path).release(), expected)
-        run.take(Batch(run.encode({"x": VALUES[950:1000]}).rows))
+
+
+def test_a_moment_is_written_once_and_only_where_it_is_no_whole_release(tmp_path: Path) -> None:
+    path = measured_beside(tmp_path / "run.state")
+    with open_run(tmp_path) as run:
+        run.take(Batch(run.encode({"x": VALUES[:1000]}).rows))
         run.measure()
         size = path.stat().st_size
         run.measure()
-        assert path.stat().st_size == size  # nothing new, nothing written
-        assert Moment.read(path).t == 1000
+        assert (path.stat().st_size, Moment.read(path).t) == (size, 1000)
     with open_run(tmp_path / "paper", mechanism="paper") as run:
         take(run, 0, 100)
-        run.measure()  # each moment would be a whole release
+        run.measure()
         assert not measured_beside(tmp_path / "paper" / "run.state").exists()

@@ -303,7 +303,7 @@ def test_a_long_silence_costs_nothing_and_a_bad_record_is_named(numbers: Path) -
 
     def append() -> None:
         looks.append(run.t)
-        if len(looks) == 20:
+        if len(looks) == 60:
             with numbers.open("a") as file:
                 file.write("abc\n")
 

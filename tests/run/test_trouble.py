@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from headwater.run.lock import OutcomeUnknownError, StoreError
 from headwater.run.state import State
-from tests.support.kept_runs import kill, open_run, take, write
+from tests.support.kept_runs import failing, kill, open_run, take, write
 
 ROOT_FOLDER = Path(__file__).parents[2]
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount, or become somebody else")
@@ -107,41 +104,6 @@ def test_a_release_for_whose_measurements_there_is_no_room_is_not_shown(small_di
 
 def _room(folder: Path) -> int:
     return os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
-
-
-class FailingDisk:
-    """A connection whose commits fail: before they have happened, or after, as when the last sync fails."""
-
-    def __init__(self, real: sqlite3.Connection, *, after: bool, reads: bool) -> None:
-        self._real, self._after, self._reads, self.failed = real, after, reads, False
-
-    def execute(self, sql: str, *more: Any) -> sqlite3.Cursor:  # noqa: ANN401 - as there
-        if self.failed and not self._reads and sql != "ROLLBACK":
-            raise self._error()
-        if sql == "COMMIT" and not self.failed:
-            self.failed = True
-            if self._after:
-                self._real.execute(sql)
-            raise self._error()
-        return self._real.execute(sql, *more)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
-        return getattr(self._real, name)
-
-    def _error(self) -> sqlite3.OperationalError:
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
-        return error
-
-
-@contextmanager
-def failing(state: State, *, after: bool, reads: bool = True) -> Iterator[None]:
-    real = state._connection
-    state._connection = cast("sqlite3.Connection", FailingDisk(real, after=after, reads=reads))
-    try:
-        yield
-    finally:
-        state._connection = real
 
 
 def test_a_commit_that_failed_is_done_if_it_has_happened_and_kept_nothing_if_not(tmp_path: Path) -> None:

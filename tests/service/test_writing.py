@@ -26,8 +26,8 @@ from headwater.run.lock import StoreError
 from headwater.service import Limits
 from headwater.service.answers import ProblemError
 from headwater.service.write import Accepted, Form, Post, form_of
-from tests.run.store.test_trouble import FailingDisk
 from tests.service.conftest import Open, records
+from tests.support.kept_runs import failing
 
 JSON = {"Content-Type": "application/json"}
 ADDRESS = "/runs/trips/records"
@@ -380,7 +380,7 @@ def test_a_disk_that_fails_at_the_end_of_a_commit_lets_no_post_count_twice(opene
     client = opened()
     run = client.service.runs["trips"].run  # type: ignore[attr-defined]
     keyed = {"Idempotency-Key": "k"}
-    with FailingDisk(run.store, after=True, reads=reads):
+    with failing(run._state, after=True, reads=reads):
         answer = client.post(ADDRESS, json=records(3), headers=keyed)
         if reads:
             assert answer.json() == {"accepted": 3, "t": 3}

@@ -191,7 +191,7 @@ def test_an_older_state_is_noticed_by_a_table_as_well(spark: Some, tmp_path: Pat
         assert sink.newest("another") == 0
     for path in (tmp_path / "state").iterdir():
         path.write_bytes(before[path]) if path in before else path.unlink()
-    with pytest.raises(StateCopiedError, match=r"older version of this state.*release of 70 "):
+    with pytest.raises(StateCopiedError, match=r"older version of this state.*made of 70 records"):
         Run.open(config, sink, state=tmp_path / "state" / "a")
 
 

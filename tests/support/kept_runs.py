@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -46,3 +49,38 @@ def write(state: State, number: int) -> None:
 def tables(folder: Path) -> dict[str, bytes]:
     """Every published table below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("data.*"))}
+
+
+class FailingDisk:
+    """A connection whose commits fail: before they have happened, or after, as when the last sync fails."""
+
+    def __init__(self, real: sqlite3.Connection, *, after: bool, reads: bool) -> None:
+        self._real, self._after, self._reads, self.failed = real, after, reads, False
+
+    def execute(self, sql: str, *more: Any) -> sqlite3.Cursor:  # noqa: ANN401 - as there
+        if self.failed and not self._reads and sql != "ROLLBACK":
+            raise self._error()
+        if sql == "COMMIT" and not self.failed:
+            self.failed = True
+            if self._after:
+                self._real.execute(sql)
+            raise self._error()
+        return self._real.execute(sql, *more)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
+        return getattr(self._real, name)
+
+    def _error(self) -> sqlite3.OperationalError:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+        return error
+
+
+@contextmanager
+def failing(state: State, *, after: bool, reads: bool = True) -> Iterator[None]:
+    real = state._connection
+    state._connection = cast("sqlite3.Connection", FailingDisk(real, after=after, reads=reads))
+    try:
+        yield
+    finally:
+        state._connection = real

@@ -26,8 +26,8 @@ RECORD, PERSON, IN_PERIODS = "record", "person", "person in any one period of "
 
 
 OF_NOBODY = (
-    "A line of a file whose person cannot be read belongs to nobody and uses up no cap; for a name in quotes that holds "
-    "the delimiter, whether it can be read may depend on what other columns of the line hold."
+    "A line of a file whose person cannot be read belongs to nobody and uses up no cap; for a name in quotes that "
+    "holds the delimiter, whether it can be read may depend on what other columns of the line hold."
 )
 
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ _CHANGING = ("t", "noise", "kind", "bad_rows", "moment")
 
 
 def measured_beside(state: Path) -> Path:
+    state = Path(os.path.realpath(state))
     return state.with_name(state.name + ".measured")
 
 
@@ -156,6 +158,8 @@ class MeasuredFile:
         with plain_errors(path):
             if path.is_symlink():
                 raise StoreError(path, "this is a symbolic link", "find out who made it, then remove it")
+            for left in path.parent.glob(f".{escape(path.name)}.*"):  # by a kill amid the first frame
+                left.unlink()
             try:
                 found = frames(path)
             except FileRefusedError as error:

@@ -16,22 +16,11 @@ from typing import Any, Self
 
 from headwater.public.release import Release
 from headwater.public.tally import Tally, policy_of, row_texts, stated
+from headwater.run import restore
 from headwater.run.config import RunConfig, Schedule
 from headwater.run.lock import StoreError, damaged
 from headwater.run.measured import MeasuredFile, measured_beside
-from headwater.run.restore import (
-    POLICY,
-    QUARANTINE,
-    TALLY,
-    between,
-    check_windows,
-    kept_open,
-    own_position,
-    quarantined,
-    refuse_measured,
-    refuse_older,
-    restored,
-)
+from headwater.run.restore import POLICY, QUARANTINE, TALLY, between, own_position, quarantined, restored
 from headwater.run.sink import Published, Sink
 from headwater.run.state import State
 from headwater.secret.batch import Batch
@@ -46,9 +35,9 @@ class Run:
 
     Parameters
     ----------
-    synth
-        The synthesizer; `open` and `resume` make it, what is `pending` (kept and not yet counted), and the file of
-        what was `measured`.
+    synth, pending, measured
+        The synthesizer, the records that are kept and not yet counted, and the file of what was measured: `open` and
+        `resume` make them.
     state
         What keeps the run, if anything does.
     sink
@@ -83,18 +72,17 @@ class Run:
         state: State | None,
         sink: Sink,
         schedule: Schedule,
-        windows: Mapping[int, Sink] | None = None,
+        windows: Mapping[int, Sink],
         pending: Sequence[tuple[int, Batch]] = (),
         measured: MeasuredFile | None = None,
     ) -> None:
-        self.sink, self.schedule, self.windows = sink, schedule, dict(windows or {})
+        self.sink, self.schedule, self.windows = sink, schedule, windows
         self.schema, self.epsilon = synth.schema, synth.epsilon
         self.run_id, self.guarantee = synth.run_id, synth.guarantee
         self._synth: Synthesizer | None = synth  # None after an error in a step
         self._state, self._pending, self._measured = state, list(pending), measured
         self._before = measured.moments if measured else frozenset[int]()  # that were kept before this process began
-        self._journal_stays = False
-        self._positions = dict[str, Any]()  # without a state
+        self._journal_stays, self._positions = False, dict[str, Any]()  # these of a run without a state
         self._published = set(state.releases()) if state else set[int]()
         self._last_clock: float | None = None  # at the last release that the clock made due
         self._turn = threading.RLock()  # for whatever must see one moment: no other thread takes or counts meanwhile
@@ -131,9 +119,9 @@ class Run:
         windows
             Beside every release, one about the last so many records goes to each of these sinks.
         """
-        windows = dict(windows or {})
+        windows = windows or {}
         if state is not None and state.exists():
-            with kept_open(State.open(state, allow_copy=allow_copy)) as found:
+            with restore.kept_open(State.open(state, allow_copy=allow_copy)) as found:
                 if found.t or found.releases() or config.matches(found.config):
                     config.refuse_other(found)
                     return cls._continued(found, sink, schedule, windows, allow_copy=allow_copy)
@@ -141,13 +129,13 @@ class Run:
                 measured_beside(state).unlink(missing_ok=True)
                 state.unlink()  # a run that never took a record
         synth = config.synthesizer()
-        check_windows(synth, windows)
+        restore.check_windows(synth, windows)
         for place in (sink, *windows.values()):
             place.begin(synth.run_id)
         if state is None:
             return cls(synth, None, sink, schedule, windows)
-        refuse_measured(state)
-        with kept_open(State.create(state, config.to_dict())) as found:
+        restore.refuse_measured(state)
+        with restore.kept_open(State.create(state, config.to_dict())) as found:
             found.snapshot(0, synth.to_bytes())
             measured = MeasuredFile(measured_beside(found.path), synth.run_id, None)
             return cls(synth, found, sink, schedule, windows, (), measured)
@@ -168,20 +156,20 @@ class Run:
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
         """
-        with kept_open(State.open(state, allow_copy=allow_copy)) as found:
+        with restore.kept_open(State.open(state, allow_copy=allow_copy)) as found:
             run = cls._continued(found, sink, Schedule(), {}, allow_copy=allow_copy)
             run._journal_stays = found.has_journal
-            return run
+        return run
 
     @classmethod
     def _continued(
         cls, state: State, sink: Sink, schedule: Schedule, windows: Mapping[int, Sink], *, allow_copy: bool
     ) -> Self:
         synth, pending, measured = restored(state)
-        check_windows(synth, windows)
+        restore.check_windows(synth, windows)
         sinks = sink, *windows.values()
         if not allow_copy:
-            refuse_older(state, sinks, synth.run_id, measured)
+            restore.refuse_older(state, sinks, synth.run_id, measured)
         for place in sinks:
             place.begin(synth.run_id)
         run = cls(synth, state, sink, schedule, windows, pending, measured)
@@ -273,7 +261,8 @@ class Run:
         if policy == "quarantine" and not self._state:
             raise ValueError("bad rows can be put in quarantine only beside a state; use bad_rows='null' without one")
         if policy != (self._in_force or "stop"):
-            self._keep_position({POLICY: policy})
+            with self._step():
+                self._keep(None, {POLICY: policy})
         return policy
 
     @property
@@ -346,19 +335,20 @@ class Run:
             if checked.until is not None and (self.next_due or checked.until) < checked.until:
                 raise ValueError("a release is due inside records that were counted to be taken at once")
             with self._step():
-                return self._take(replace(checked, tally=Tally(), bad=()), kept | self._of_bad_rows(batch), receipts)
+                first, self._journal_stays = self.t, False
+                checked = replace(checked, tally=Tally(), bad=())
+                self._keep(checked, kept | self._of_bad_rows(batch), receipts)
+                if checked.records:
+                    self._pending.append((first, checked))
+                self._count()
+                self._snapshot_if_large()
+                return first + checked.records
 
-    def _take(self, batch: Batch, position: dict[str, Any], receipts: bytes) -> int:
-        first, self._journal_stays = self.t, False
+    def _keep(self, batch: Batch | None, position: dict[str, Any], receipts: bytes = b"") -> None:
         if self._state:
             self._state.append(batch, position, receipts)
         else:
             self._positions |= position
-        if batch.records:
-            self._pending.append((first, batch))
-        self._count()
-        self._snapshot_if_large()
-        return first + batch.records
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
         """Keep positions without records, such as that a file was read to its end.
@@ -368,14 +358,8 @@ class Run:
         position
             As for `take`.
         """
-        self._keep_position(own_position(position))
-
-    def _keep_position(self, position: Mapping[str, Any]) -> None:
         with self._step():
-            if self._state:
-                self._state.append(None, position)
-            else:
-                self._positions |= position
+            self._keep(None, own_position(position))
 
     def _count(self) -> None:
         """Count what is pending, up to the next release that is due."""
@@ -438,7 +422,7 @@ class Run:
             size = self.quarantine.stat().st_size if self.quarantine.exists() else 0
             if size < known:  # somebody has taken it away: begin anew, and note that before anything is written
                 known = size
-                self._keep_position({QUARANTINE: known})
+                self._keep(None, {QUARANTINE: known})
             kept[QUARANTINE] = quarantined(self.quarantine, batch.bad, self.t, known)
         return kept
 
@@ -479,8 +463,7 @@ class Run:
                 if not due and not (timely and t > 0 and t not in self._published):
                     if timely:
                         self._last_clock = now
-                    with self._step():
-                        self._snapshot_if_large()
+                    self._snapshot_if_large()
                     return
                 begun = self._begin_all()
             self._unreported.append(self._publish(begun))
@@ -553,7 +536,7 @@ class Run:
             with self._step():
                 self._keep_measured()
                 if self._state and location and location not in (sinks := self._state.noted("sinks") or []):
-                    self._state.note(sinks=sorted([*sinks, location]))
+                    self._state.note(sinks=[*sinks, location])
 
         def stating() -> Release:
             found = make()
@@ -562,16 +545,11 @@ class Run:
         return stating
 
     def _begin_all(self) -> list[tuple[Sink, Callable[[], Release]]]:
-        sinks = [*self.windows.items(), (None, self.sink)]
-        with self._turn:
-            return [(sink, self._begin(sink.location, last)) for last, sink in sinks]
+        return [(sink, self._begin(sink.location, last)) for last, sink in (*self.windows.items(), (None, self.sink))]
 
     def _publish(self, begun: list[tuple[Sink, Callable[[], Release]]]) -> Published:
         """Hand a release to the sink, its windows before it, and write down that all of them are there."""
-        *windows, (sink, make) = begun
-        for other, window in windows:
-            self._show(other, window)
-        published = self._show(sink, make)
+        published = [self._show(sink, make) for sink, make in begun][-1]
         if self._state:
             self._state.published(published.t, published.sha256)
         self._published.add(published.t)

@@ -65,9 +65,9 @@ class TableSink:
         return Published(release.t, f"{self.path}/release={release.t}", card["sha256"], release)
 
     def there(self, release: Release, run_id: str) -> Published | None:
-        """The release of this moment and run in the table; None if there is none."""
-        card = self._cards().get(release.t)
-        if card is None or card.get("run") != run_id:
+        """The release of so many records of this run, if it has a card."""
+        card = self._cards().get(release.t, {})
+        if card.get("run") != run_id:
             return None
         return Published(release.t, f"{self.path}/release={release.t}", card["sha256"], release)
 
