@@ -355,7 +355,7 @@ class Synthesizer:
 
     def _laws(self) -> str:
         if not self.budget.delta:
-            return registry.model(self.mechanism).noise
+            return registry.measured(self.mechanism).noise
         ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
         return Ledger(spend for ledger in ledgers for spend in ledger).laws
 

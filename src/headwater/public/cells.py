@@ -47,6 +47,7 @@ class MeasuredCells:
     partition: Partition
     noisy: tuple[CellCounts, ...]
     start: ClassVar[int] = 0
+    noise: ClassVar[str] = IntegerLaplace.name
 
     @classmethod
     def of(cls, kept: Kept, schema: AnySchema, budget: Budget, t: int) -> Self:
@@ -180,7 +181,6 @@ class CellModel:
     counts: NDArray[np.int64]
     spread: float | None = None
 
-    noise: ClassVar[str] = IntegerLaplace.name
     even: ClassVar[bool] = False
     """Whether records are spread evenly inside their cell, instead of independently (`cell_sampling.sample`)."""
 

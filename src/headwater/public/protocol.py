@@ -167,6 +167,8 @@ Kept = Mapping[Span, Any]
 class Measured(Protocol):
     """What crosses the trust boundary: frozen; every field may be published as it stands."""
 
+    noise: ClassVar[str]
+    """The laws of its noise, if there is no δ."""
     start: int
     """How many of the first records it is not about."""
 
@@ -210,9 +212,6 @@ class ErrorModel(Protocol):
 
 class Model(Protocol):
     """What a release holds: a distribution of records, fitted to noisy counts. Immutable, and may be published."""
-
-    noise: ClassVar[str]
-    """The laws of the noise in what it is fitted to, if there is no δ."""
 
     @classmethod
     def fit(cls, measured: Any, schema: AnySchema, seed: int) -> Self:  # noqa: ANN401 - of the mechanism's own type

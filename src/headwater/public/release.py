@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,6 @@ def run_id(public: bytes) -> str:
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """The rows of a table that was published."""
-
-    noise: ClassVar[str] = ""
 
     rows: Points
     expected: ExpectedError

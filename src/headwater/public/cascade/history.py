@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from headwater.public.cascade.counts import NoisyCounts, Pool, pack, pool, pools
 from headwater.public.cascade.estimate import Fractions, latest_fractions, overwritten, shrink
 from headwater.public.cascade.plan import Stage, Timescale, split_thresholds, stage_at, uniform_threshold
 from headwater.public.cascade.tree import LEAF, Tree, children
+from headwater.public.laws import IntegerLaplace
 from headwater.public.partition import Flags, Floats, Partition, Points
 from headwater.public.protocol import AnySchema, Arrays, Header, Kept, Span, State
 
@@ -122,6 +124,8 @@ class Measured:
     fast
         The closed fast buckets since the last slow one, each timescale after the end of the slower one.
     """
+
+    noise: ClassVar[str] = IntegerLaplace.name
 
     t: int
     start: int

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from headwater.public.budget import Budget
 from headwater.public.files import need
+from headwater.public.laws import IntegerLaplace
 from headwater.public.marginals.codes import Coding, codings, encode
 from headwater.public.marginals.tree import Pair
 from headwater.public.partition import Floats, Integers, Points
@@ -133,6 +135,8 @@ class Measured:
 
     ``tables`` are ordered by their end; those that end before ``start`` are about earlier records and only inform.
     """
+
+    noise: ClassVar[str] = f"{IntegerLaplace.name}, of small tables jointly"
 
     t: int
     start: int

@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
 from headwater.public.chunks import each_lot
 from headwater.public.cube import UnitCube
-from headwater.public.laws import IntegerLaplace
 from headwater.public.marginals.codes import Codes, coders, codings, encode
 from headwater.public.marginals.draw import NO_RECORD
 from headwater.public.marginals.errors import ERROR_MODEL as ERROR_MODEL
@@ -109,8 +108,6 @@ def _tells(table: NoisyTable) -> bool:
 @dataclass(frozen=True, eq=False)
 class MarginalsModel:
     """A distribution of records, fitted to published numbers only."""
-
-    noise: ClassVar[str] = f"{IntegerLaplace.name}, of small tables jointly"
 
     schema: AnySchema
     records: int
