@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from headwater.public.laws import Accounting, Pure, scale_for
 from headwater.public.marginals.codes import Codes, Coding
 from headwater.public.marginals.measured import Measured, NoisyTable, Outlook
-from headwater.public.marginals.plan import Stage, divide, variance
+from headwater.public.marginals.plan import Stage, divide
 from headwater.public.marginals.predict import UNITS, Prediction
 from headwater.public.marginals.questions import (
     CELLS,
     EXTRA_WEIGHT,
     EXTRAS,
+    LEAST,
     PATHS,
     Question,
     early_weights,
@@ -180,8 +181,7 @@ class Bucket:
         law = own_law(question, budget, self.accounting)
         addresses = np.uint64(self.address(question, again)) + np.arange(question.numbers, dtype=np.uint64)
         noisy = self.numbers_of(question, counts) + law.draw(self.noise, self.start, addresses)
-        gaussian = self.accounting.gaussian
-        return self._table(question, noisy, law.scale, variance(law.scale, gaussian=gaussian), gaussian=gaussian)
+        return self._table(question, noisy, law.scale, max(law.variance, LEAST), gaussian=self.accounting.gaussian)
 
     def publish_jointly(
         self, questions: Sequence[Question], counts: Sequence[Integers], budget: Fraction, *, again: bool = False

@@ -14,7 +14,7 @@ import numpy as np
 
 from headwater.public.budget import Budget, Ledger
 from headwater.public.marginals.codes import Codes, codings, encode
-from headwater.public.marginals.measured import Closing, Measured, NoisyTable, Outlook, pack, unpack
+from headwater.public.marginals.measured import Closing, Measured, NoisyTable, Outlook
 from headwater.public.marginals.plan import Plan, Stage, plan, stage_at
 from headwater.public.partition import Points
 from headwater.public.protocol import AnySchema, Kept, Rows, Span, State
@@ -28,7 +28,7 @@ class MarginalsMechanism:
     """The mechanism for wide tables: same promise as cascade's, made for many columns."""
 
     name: ClassVar[str] = "marginals"
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
     windows: ClassVar[bool] = True
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, expect: int | None = None) -> None:
@@ -120,7 +120,7 @@ class MarginalsMechanism:
         return plan(len(self.sizes), self.budget, until, self.expect)
 
     def state(self) -> State:
-        header, arrays = pack(self.closings)
+        header, arrays = Measured.pack(self.kept())
         return {"t": self.t} | header, arrays | self._held.state()
 
     @classmethod
@@ -128,7 +128,7 @@ class MarginalsMechanism:
         cls, schema: AnySchema, budget: Budget | float, noise: Noise, state: State, expect: int | None = None
     ) -> Self:
         (header, arrays), found = state, cls(schema, budget, noise, expect)
-        found.t, found.closings = header["t"], tuple(unpack(header, arrays))
+        found.t, found.closings = header["t"], tuple(Measured.unpack(header, arrays, schema).values())
         found.stage = found.stage_at(found.t)
         if found.closings:
             found.outlook = found.closings[-1].outlook

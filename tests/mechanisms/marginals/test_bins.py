@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from headwater.public.marginals.codes import Coding
 from headwater.public.marginals.measured import NoisyTable
 from headwater.public.marginals.questions import Question
-from headwater.public.marginals.tables import Profile, Shares, cut, profile
+from headwater.public.marginals.tables import Profile, cut, profile
 from headwater.secret.bucket import count, cover
 
 
-def as_runs(shares: Shares) -> Profile:
+def as_runs(shares: NDArray[np.float64]) -> Profile:
     """Every code a run."""
     return Profile(np.arange(len(shares) + 1), np.concatenate([[0.0], np.cumsum(shares)]))
 

@@ -1,8 +1,8 @@
 """Empirical Bayes for noisy two-way tables.
 
 Every cell's true share is one of a few hundred *atoms*: 0, a multiple of independence, a share of the most that the
-cell's row and column allow, or a multiple of a prediction (of a Gaussian copula, of the neighbouring cells, of the
-model fitted to other tables). The likelihood of an atom is that of the noise, Laplace or Gaussian, multiplied over the
+cell's row and column allow, or a multiple of a prediction (of the neighbouring cells, of the model fitted to other
+tables). The likelihood of an atom is that of the noise, Laplace or Gaussian, multiplied over the
 spans in which the table was counted, each with its own margins. How often each atom occurs is estimated from all cells
 of the table by EM; a cell's estimate is its posterior median. One exponential tilt for each row and each column moves
 the sums of the estimates towards the known margins.
@@ -11,86 +11,16 @@ the sums of the estimates towards the known margins.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.marginals.smooth import fit_margins, lowest, project
-from headwater.public.partition import Floats, Integers
-
-_HALF = np.array(
-    [
-        0.08,
-        0.16,
-        0.25,
-        0.35,
-        0.45,
-        0.55,
-        0.65,
-        0.73,
-        0.8,
-        0.86,
-        0.9,
-        0.93,
-        0.955,
-        0.97,
-        0.98,
-        0.987,
-        0.992,
-        0.996,
-        0.999,
-    ]
-)
-CORRELATIONS = np.concatenate([-_HALF[::-1], [0.0], _HALF])
-POINTS, FEW_POINTS = 8, 3
-"""Points inside a bin of the first column at which the conditional law of the second is taken; few for a first look."""
-
-
-FARTHEST, STEPS = 8, 250
-"""The normal distribution function is listed up to this many standard deviations, in so many steps for each."""
-
-
-@cache
-def _normal() -> tuple[Floats, Floats]:
-    places = np.linspace(-FARTHEST, FARTHEST, 2 * FARTHEST * STEPS + 1)
-    return places, np.array([(1 + math.erf(z / math.sqrt(2))) / 2 for z in places])
-
-
-def _below(limits: Floats) -> Floats:
-    normal = _normal()[1]
-    at = (np.clip(limits, -FARTHEST, FARTHEST) + FARTHEST) * STEPS
-    cell = at.astype(np.int64)
-    low = normal.take(cell)
-    return low + (at - cell) * (normal.take(cell + 1, mode="clip") - low)
-
-
-def copula(shares: Floats, rows: Floats, columns: Floats, *, rough: bool = False) -> Floats:
-    """The table of a Gaussian copula with these margins whose correlation is the least-squares fit to noisy shares."""
-    places, normal = _normal()
-    bounds = [np.concatenate([[0.0], np.cumsum(margin)]) / margin.sum() for margin in (rows, columns)]
-    second = np.interp(bounds[1], normal, places)
-    second[0], second[-1] = -60, 60
-
-    def tables(numbers: Integers, points: int) -> Floats:
-        inside, correlations = (np.arange(points) + 0.5) / points, CORRELATIONS[numbers][:, None, None]
-        first = np.interp((bounds[0][:-1, None] + inside * np.diff(bounds[0])[:, None]).ravel(), normal, places)
-        limits = (second - correlations * first[:, None]) / np.sqrt(1 - correlations**2)
-        law = _below(limits)
-        law = law[..., 1:] - law[..., :-1]
-        found: Floats = law.reshape(len(numbers), len(rows), points, -1).mean(2) * rows[:, None]
-        return found
-
-    def error(points: int) -> Callable[[Integers], Floats]:
-        return lambda numbers: ((shares - tables(numbers, points)) ** 2).sum((1, 2))
-
-    points = FEW_POINTS if rough else POINTS
-    best = lowest(error(points), len(CORRELATIONS), rough=error(FEW_POINTS))
-    return fit_margins(tables(np.array([best]), points)[0], rows, columns, passes=20)
-
+from headwater.public.marginals.smooth import fit_margins, project
+from headwater.public.partition import Floats
 
 Atomic = NDArray[np.float32]
 """A number for each atom and cell."""
@@ -185,7 +115,6 @@ def denoise(
     pooled: Pooled,
     prediction: Floats | None,
     earlier: Floats | None,
-    ordered: bool,
     iterations: int = 25,
     *,
     rough: bool = False,
@@ -197,8 +126,6 @@ def denoise(
         table, kept = shrink(pooled, predictions)
         loss = kept * pooled.deviation * table.size * NORMAL / 2
         return fit_margins(project(table, rows, columns), rows, columns), loss
-    if ordered:
-        predictions.append(copula(pooled.shares, rows, columns, rough=rough))
     if earlier is not None and earlier.size < LARGE:
         first, second = neighbours(earlier, 1), neighbours(earlier, 0)
         predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]

@@ -92,7 +92,10 @@ class Estimator:
             self.smoothed = [self.smooth(column) for column in columns]
             self.pooled = {pair: self.pool(pair, found.get(pair)) for pair in pairs}
             effort = 6 if self.rough else 10 if done == 0 else 20
-            denoised = {pair: self.denoise(pair, predicted.get(pair), found.get(pair), effort) for pair in pairs}
+            denoised = {
+                pair: denoise(self.pooled[pair], predicted.get(pair), found.get(pair), effort, rough=self.rough)
+                for pair in pairs
+            }
             found = {pair: table for pair, (table, _) in denoised.items()}
             margins = tuple(parts @ s.shares for s in self.smoothed)
             ratios = {pair: self.expand(pair, table) for pair, table in found.items()}
@@ -237,12 +240,6 @@ class Estimator:
             found.append(Counted(counts, scale, table.end - table.start, base, table.gaussian))
         fine = [f for f, t in zip(found, self.telling[pair], strict=True) if t.counts.shape == f.counts.shape]
         return Pooled(fine if fine and earlier is None else found)
-
-    def denoise(
-        self, pair: Pair, predicted: Floats | None, earlier: Floats | None, effort: int
-    ) -> tuple[Floats, float]:
-        ordered = self.codings[pair[0]].ordered and self.codings[pair[1]].ordered
-        return denoise(self.pooled[pair], predicted, earlier, ordered, effort, rough=self.rough)
 
     def expand(self, pair: Pair, table: Floats) -> Floats:
         ratio = table / np.maximum(self.pooled[pair].independent, 1e-12)

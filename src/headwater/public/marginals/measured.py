@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -71,64 +70,6 @@ class Closing:
 _NONE = -(1 << 62)  # stands for a number of records that was not asked for
 
 
-def pack(closings: Sequence[Closing]) -> State:
-    tables = [table for closing in closings for table in closing.tables]
-    edges = [e for table in tables for e in table.edges]
-    counts = np.concatenate([np.empty(0, dtype=np.int64), *(table.counts.ravel() for table in tables)])
-    small = np.abs(counts).max(initial=0) < 1 << 31
-    arrays: Arrays = {
-        "edges": np.concatenate([np.empty(0, dtype=np.int32), *edges]).astype(np.int32),
-        "counts": counts.astype(np.int32) if small else counts,
-        "scales": np.array([table.scale for table in tables], dtype=np.float64),
-        "variances": np.array([table.variance for table in tables], dtype=np.float64),
-        "laws": np.array([[table.gaussian, table.joint] for table in tables], dtype=np.int32).reshape(-1, 2),
-        "present": np.array([_NONE if table.present is None else table.present for table in tables], dtype=np.int64),
-        "moving": np.array([closing.outlook.moving for closing in closings], dtype=np.float64),
-    }
-    layout = [
-        [
-            one.start,
-            one.end,
-            [[table.columns, table.counts.shape] for table in one.tables],
-            one.outlook.tree,
-            one.outlook.kept,
-        ]
-        for one in closings
-    ]
-    return {"closings": layout}, arrays
-
-
-def unpack(header: Header, arrays: Arrays) -> list[Closing]:
-    edges, counts, found = arrays["edges"].astype(np.int64), arrays["counts"].astype(np.int64), list[Closing]()
-    numbers = zip(
-        arrays["scales"].tolist(),
-        arrays["variances"].tolist(),
-        arrays["laws"].tolist(),
-        arrays["present"].tolist(),
-        strict=True,
-    )
-    for (start, end, layout, tree, kept), moving in zip(header["closings"], arrays["moving"].tolist(), strict=True):
-        tables = []
-        for columns, shape in layout:
-            scale, variance, (gaussian, joint), present = next(numbers)
-            bins = []
-            for size in shape:
-                bins.append(edges[:size])
-                edges = edges[size:]
-            cells = math.prod(shape)
-            noisy, counts = counts[:cells].reshape(shape), counts[cells:]
-            known = None if present == _NONE else present
-            tables.append(
-                NoisyTable(
-                    tuple(columns), start, end, tuple(bins), noisy, scale, variance, bool(gaussian), joint, known
-                )
-            )
-        ahead = Outlook(tuple((a, b) for a, b in tree), tuple((a, b) for a, b in kept), tuple(moving))
-        found.append(Closing(start, end, tuple(tables), ahead))
-    need(not len(edges) and not len(counts), "counts")
-    return found
-
-
 @dataclass(frozen=True, eq=False)
 class Measured:
     """All that is published about the records after the first ``start`` ones, up to the ``t``-th.
@@ -153,11 +94,65 @@ class Measured:
 
     @staticmethod
     def pack(kept: Kept) -> State:
-        return pack(list(kept.values()))
+        closings = list(kept.values())
+        tables = [table for closing in closings for table in closing.tables]
+        edges = [e for table in tables for e in table.edges]
+        counts = np.concatenate([np.empty(0, dtype=np.int64), *(table.counts.ravel() for table in tables)])
+        small = np.abs(counts).max(initial=0) < 1 << 31
+        arrays: Arrays = {
+            "edges": np.concatenate([np.empty(0, dtype=np.int32), *edges]).astype(np.int32),
+            "counts": counts.astype(np.int32) if small else counts,
+            "scales": np.array([table.scale for table in tables], dtype=np.float64),
+            "variances": np.array([table.variance for table in tables], dtype=np.float64),
+            "laws": np.array([[table.gaussian, table.joint] for table in tables], dtype=np.int32).reshape(-1, 2),
+            "present": np.array(
+                [_NONE if table.present is None else table.present for table in tables], dtype=np.int64
+            ),
+            "moving": np.array([closing.outlook.moving for closing in closings], dtype=np.float64),
+        }
+        layout = [
+            [
+                one.start,
+                one.end,
+                [[table.columns, table.counts.shape] for table in one.tables],
+                one.outlook.tree,
+                one.outlook.kept,
+            ]
+            for one in closings
+        ]
+        return {"closings": layout}, arrays
 
     @staticmethod
     def unpack(header: Header, arrays: Arrays, schema: AnySchema) -> Kept:
-        return {Span(one.start, one.end): one for one in unpack(header, arrays)}
+        edges, counts = (arrays[name].astype(np.int64) for name in ("edges", "counts"))
+        found = dict[Span, Closing]()
+        numbers = zip(
+            arrays["scales"].tolist(),
+            arrays["variances"].tolist(),
+            arrays["laws"].tolist(),
+            arrays["present"].tolist(),
+            strict=True,
+        )
+        for (start, end, layout, tree, kept), moving in zip(header["closings"], arrays["moving"].tolist(), strict=True):
+            tables = []
+            for columns, shape in layout:
+                scale, variance, (gaussian, joint), present = next(numbers)
+                bins = []
+                for size in shape:
+                    bins.append(edges[:size])
+                    edges = edges[size:]
+                cells = math.prod(shape)
+                noisy, counts = counts[:cells].reshape(shape), counts[cells:]
+                known = None if present == _NONE else present
+                tables.append(
+                    NoisyTable(
+                        tuple(columns), start, end, tuple(bins), noisy, scale, variance, bool(gaussian), joint, known
+                    )
+                )
+            ahead = Outlook(tuple((a, b) for a, b in tree), tuple((a, b) for a, b in kept), tuple(moving))
+            found[Span(start, end)] = Closing(start, end, tuple(tables), ahead)
+        need(not len(edges) and not len(counts), "counts")
+        return found
 
     def after(self, since: int) -> Measured:
         start = max((table.start for table in self.tables if table.start <= since), default=0)

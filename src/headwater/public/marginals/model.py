@@ -21,8 +21,7 @@ from headwater.public.marginals.measured import Measured, NoisyTable
 from headwater.public.marginals.predict import LogLinear
 from headwater.public.marginals.smooth import Share, Slots, smooth
 from headwater.public.marginals.tables import widths
-from headwater.public.marginals.tree import Pair
-from headwater.public.partition import Floats, Integers, Points
+from headwater.public.partition import Floats, Points
 from headwater.public.protocol import (
     AnySchema,
     Arrays,
@@ -120,16 +119,6 @@ class MarginalsModel:
     @cached_property
     def distribution(self) -> LogLinear:
         return LogLinear(self.estimate)
-
-    def pairs(
-        self, wanted: Sequence[Pair], start: float, end: float, edges: Sequence[Integers] | None = None
-    ) -> list[Floats]:
-        tables = self.distribution.pairs(wanted, start, end)
-        if edges is None:
-            return tables
-        parts = zip(self.estimate.shapes, edges, self.estimate.grids, codings(self.schema), strict=True)
-        moves = [shape.split(target, grid, coding.size).matrix() for shape, target, grid, coding in parts]
-        return [moves[a] @ table @ moves[b].T for (a, b), table in zip(wanted, tables, strict=True)]
 
     def points(self, seed: int) -> Points:
         rng = np.random.default_rng(seed)

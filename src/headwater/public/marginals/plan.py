@@ -21,7 +21,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from headwater.public.budget import Budget, Ledger, Spend
-from headwater.public.laws import Accounting, Concentrated, DiscreteGaussian, IntegerLaplace, Pure
+from headwater.public.laws import Accounting, Concentrated, Pure
 
 FIRST = 8192.0  # where the first stage with pairs ends, at ε = 1 and …
 FEW_COLUMNS = 20  # … with so many columns; with more of them it ends later, in proportion
@@ -42,7 +42,6 @@ HALVED = 2  # doublings are halved from so many times the end of the first stage
 NOISY = 20  # … while the root of their records, times ε, is at most so many times the number of columns
 FURTHER = Fraction(2, 5)  # of the budget for pairs, those beyond the tree have so much
 CHOICES_IN_RHO = Fraction(1, 5)  # the part of the shares of choices that they need of ρ, which buys more of them
-LEAST = 1e-9  # the least variance that a table is said to have: with a huge ε it would be 0
 GRAIN = 1 << 40  # a budget is divided into whole multiples of 1/GRAIN of it
 
 
@@ -195,10 +194,6 @@ def divide(budget: Fraction, weights: Sequence[float]) -> list[Fraction]:
     whole, parts = budget.as_integer_ratio()
     grains = [math.floor(weight / total * (GRAIN - len(weights))) for weight in weights]
     return [Fraction(whole * grain, parts * GRAIN) for grain in grains]
-
-
-def variance(scale: float, *, gaussian: bool = False) -> float:
-    return max((DiscreteGaussian(scale) if gaussian else IntegerLaplace(scale)).variance, LEAST)
 
 
 @dataclass(frozen=True)

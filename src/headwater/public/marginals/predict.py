@@ -100,10 +100,6 @@ class LogLinear:
             found[number] = fit_margins(table, totals[a], totals[b], passes=3)
         return found
 
-    def independent(self, wanted: Sequence[Pair], start: float, end: float) -> list[Floats]:
-        shares, margins = self._overlap(start, end), self.estimate.margins
-        return [(margins[a] * shares[:, None]).T @ margins[b] for a, b in wanted]
-
     def _overlap(self, start: float, end: float) -> Floats:
         edges = self.estimate.edges
         held = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], start), 0, None)
@@ -152,8 +148,6 @@ def _constraints(
     return found
 
 
-Shares = NDArray[np.float64]
-
 STRONG = 0.1  # pairs of the tree this far from independence, beyond noise, are measured again without a choice
 PREDICTION_POOL = 1 << 13  # records that predictions of pairs are raked with
 UNITS = 60  # the budget of a fast bucket is dealt out in so many equal parts
@@ -184,17 +178,17 @@ class Prediction:
     def errors(self) -> list[float]:
         return [0.4 * float(smoothed.error.sum()) for smoothed in self.smoothed.smoothed]
 
-    def independent(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
+    def independent(self, questions: Mapping[Pair, Question]) -> dict[Pair, Floats]:
         tables = [self.smoothed.independent(pair, self.start, self.measured.t) for pair in questions]
         return self._moved(questions, tables)
 
-    def joint(self, questions: Mapping[Pair, Question]) -> dict[Pair, Shares]:
+    def joint(self, questions: Mapping[Pair, Question]) -> dict[Pair, Floats]:
         model = LogLinear(self._estimate)
         return self._moved(questions, model.pairs(list(questions), self.start, self.measured.t, PREDICTION_POOL))
 
-    def _moved(self, questions: Mapping[Pair, Question], tables: Iterable[Shares]) -> dict[Pair, Shares]:
+    def _moved(self, questions: Mapping[Pair, Question], tables: Iterable[Floats]) -> dict[Pair, Floats]:
         """Tables on the model's bins moved to the bins of questions, wide ones split as the column's shape says."""
-        found, moved = dict[Pair, Shares](), dict[tuple[int, bytes], Shares]()
+        found, moved = dict[Pair, Floats](), dict[tuple[int, bytes], Floats]()
         for (pair, question), table in zip(questions.items(), tables, strict=True):
             keys = [(column, edges.tobytes()) for column, edges in zip(pair, question.edges, strict=True)]
             for key, edges in zip(keys, question.edges, strict=True):
@@ -205,7 +199,7 @@ class Prediction:
             found[pair] = moved[keys[0]] @ table @ moved[keys[1]].T
         return found
 
-    def moving(self, stage_size: int, known: NDArray[np.float64]) -> tuple[float, ...]:
+    def moving(self, stage_size: int, known: Floats) -> tuple[float, ...]:
         """How the budget of each fast bucket of the next stage is best dealt out to the columns."""
         curves = []
         for smoothed in self.smoothed.smoothed:
@@ -217,7 +211,7 @@ class Prediction:
         return tuple(units / UNITS for units in deal(curves))
 
 
-def deal(curves: Sequence[NDArray[np.float64]]) -> list[int]:
+def deal(curves: Sequence[Floats]) -> list[int]:
     """Units for each column, `UNITS` in all, that make the sum of the curves smallest (a knapsack)."""
     best, choices, units = curves[0], list[NDArray[np.intp]](), np.arange(UNITS + 1)
     others = units[:, None] - units  # what is left for the columns before, if this one has so many of so many units

@@ -15,7 +15,7 @@ from math import prod
 from headwater.public.laws import Accounting, CountLaw, fits, radii, scale_for
 from headwater.public.marginals.codes import Coding
 from headwater.public.marginals.measured import NoisyTable
-from headwater.public.marginals.plan import LEAST, divide, variance
+from headwater.public.marginals.plan import divide
 from headwater.public.marginals.tables import cut_by, one_way
 from headwater.public.marginals.tree import Pair
 from headwater.public.partition import Integers
@@ -145,6 +145,9 @@ def shared(
             yield alike, budget
 
 
+LEAST = 1e-9  # the least variance that a table is said to have: with a huge ε it would be 0
+
+
 def joint_sizes(questions: Sequence[Question]) -> list[int]:
     return [size for question in questions for size in question.sizes]
 
@@ -166,6 +169,5 @@ def variances(questions: Sequence[Question], budgets: Sequence[Fraction], accoun
         found |= zip(alike, joint_variances([questions[i] for i in alike], scale_for(budget)), strict=True)
     for i, question in enumerate(questions):
         if i not in found:
-            law = own_law(question, budgets[i], accounting)
-            found[i] = variance(law.scale, gaussian=accounting.gaussian)
+            found[i] = max(own_law(question, budgets[i], accounting).variance, LEAST)
     return [found[i] for i in range(len(questions))]

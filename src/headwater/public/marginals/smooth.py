@@ -21,9 +21,6 @@ TINY = 1e-300
 LOOKS = 4
 """After so many passes it is looked whether margins are met: that takes as long as a pass."""
 
-Function = Callable[[Integers], Floats]
-"""Of whole numbers, several at once."""
-
 
 def fit_margins(table: Floats, rows: Floats, columns: Floats, passes: int = 100, tolerance: float = 1e-9) -> Floats:
     """Iterative proportional fitting: the table scaled by rows and by columns until it has these margins."""
@@ -61,14 +58,12 @@ def _threshold(table: Floats, sums: Floats) -> Floats:
     return found
 
 
-def lowest(function: Function, count: int, rough: Function | None = None) -> int:
+def lowest(function: Callable[[Integers], Floats], count: int) -> int:
     """Where a function that falls and then rises is lowest, of ``0 … count − 1``: of every third, then near it."""
     first = np.arange(0, count, 3)
-    found = (rough or function)(first)
+    found = function(first)
     best = int(first[found.argmin()])
     near = np.arange(max(best - 2, 0), min(best + 3, count))
-    if rough:
-        return int(near[function(near).argmin()])
     others = near[near != best]
     values = np.insert(function(others), best - near[0], found.min()) if len(others) else found[:1]
     return int(near[values.argmin()])

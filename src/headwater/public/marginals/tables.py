@@ -73,12 +73,8 @@ def model_grids(codings: Sequence[Coding], tables: Sequence[NoisyTable]) -> tupl
     return tuple(grids)
 
 
-Shares = NDArray[np.float64]
-
 EVEN = 0.1
 """The part of the mass that is taken to be even over the values, whatever was published: values may be new."""
-
-
 MOST_TABLES = 4
 """Of so many tables, the most precise ones, the profile of a column is made."""
 
@@ -88,14 +84,14 @@ class Profile:
     """The share of each code, the same inside runs of codes: where runs begin, and the share that lies below."""
 
     starts: Integers
-    shares: Shares
+    shares: Floats
 
-    def below(self, codes: Integers) -> Shares:
+    def below(self, codes: Integers) -> Floats:
         return np.interp(codes, self.starts, self.shares)
 
-    def outside(self, first: Integers, last: Integers) -> Shares:
+    def outside(self, first: Integers, last: Integers) -> Floats:
         run = np.searchsorted(self.starts, first, side="right") - 1
-        found: Shares = np.where(last <= self.starts[run + 1], 1 - np.diff(self.shares)[run], 1.0)
+        found: Floats = np.where(last <= self.starts[run + 1], 1 - np.diff(self.shares)[run], 1.0)
         return found
 
     @cached_property
@@ -103,21 +99,14 @@ class Profile:
         return bool(np.diff(self.shares).max() >= 0.5)
 
 
-def every_code(coding: Coding) -> Integers:
-    return np.arange(coding.size, dtype=np.int64)
-
-
 def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int, spike: float | None = None) -> Integers:
     """Where the bins of an ordered column begin: nodes are halved while they hold enough of the mass."""
-    if not coding.ordered:
-        return every_code(coding)
-    values = coding.values
-    factor = 1.0
+    values, factor = coding.values, 1.0
     while True:
         done, nodes, level = list[Integers](), np.zeros(1, dtype=np.int64), 0
         while len(nodes):
             first, last = values * nodes >> level, values * (nodes + 1) >> level
-            enough: float | Shares = factor * least[min(level, len(least) - 1)]
+            enough: float | Floats = factor * least[min(level, len(least) - 1)]
             if spike is not None and level >= len(least) and profile.peaked:
                 enough = np.minimum(enough, factor * np.maximum(spike, profile.outside(first, last)))
             wide, below = last - first, profile.below(np.stack([first, last]))
@@ -145,7 +134,7 @@ def cut_by(
     coding: Coding, own: Sequence[NoisyTable], least: Sequence[float], most: int, spike: float | None = None
 ) -> Integers:
     if not coding.ordered:
-        return every_code(coding)
+        return np.arange(coding.size)
     best = sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]
     return _cut_by(coding, tuple(best), tuple(least), most, spike)
 
@@ -161,7 +150,6 @@ def _cut_by(
 
 def profile(coding: Coding, own: Sequence[NoisyTable]) -> Profile:
     """The share of each code of a column, from its published one-way tables; even over the values if there are none."""
-    own = sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]
     ends = [coding.values, coding.size] if coding.missing else [coding.size]
     starts: Integers = distinct(np.concatenate([[0], ends, *(table.edges[0] for table in own)]))
     held, mass = np.diff(starts), np.zeros(len(starts) - 1)
