@@ -11,6 +11,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,10 @@ class Log:
             (old, self.folder / (self._name(age + 1, count) + (".gz" if old.suffix == ".gz" else "")))
             for age, old in enumerate(self._old)
         ]
-        yield from ((lambda old=old: old.unlink(missing_ok=True)) for old, _ in moves[self._keep - 1 :])
+        yield from (partial(old.unlink, missing_ok=True) for old, _ in moves[self._keep - 1 :])
         for old, new in reversed(moves[: self._keep - 1]):
             if old != new:
-                yield lambda old=old, new=new: old.rename(new)
+                yield partial(old.rename, new)
         newest = self.folder / self._name(0, count)
         self._old = [newest, *(new for _, new in moves[: self._keep - 1])]
         if self.how == "copied":

@@ -12,12 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.public.categories import Boolean
-from headwater.public.errors import SchemaError
-from headwater.public.moments import TimeOfDay
-from headwater.public.numbers import Integer
-from headwater.public.schema import COLUMN_KINDS, Schema
-from headwater.secret.read.draft import draft_schema
+from headwater import SchemaError
 from tests.support.reading import rows
 from tests.table.strategies import names
 
@@ -27,84 +22,68 @@ pytest.importorskip("pyarrow.parquet")
 
 ARROW = pa.table(
     {
-        "integer": pa.array([1]),
-        "number": pa.array([1.5]),
-        "category": pa.array(["x"]),
-        "datetime": pa.array([dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]),
-        "boolean": pa.array([True]),
+        "integer": pa.array([1, None]),
+        "number": pa.array([1.5, None]),
+        "category": pa.array(["x", None]),
+        "datetime": pa.array([dt.datetime(2020, 1, 1, tzinfo=dt.UTC), None]),
+        "boolean": pa.array([True, None]),
     }
 )
-TYPES: dict[str, dict[str, object]] = {
-    "arrow": {field.name: field.type for field in ARROW.schema},
-    "pandas": ARROW.to_pandas().dtypes.to_dict(),
-    "pandas nullable": ARROW.to_pandas().convert_dtypes().dtypes.to_dict(),
-    "polars": dict(pl.DataFrame(ARROW).schema),
-    "python": {"integer": int, "number": float, "category": str, "datetime": dt.datetime, "boolean": bool},
-    "words": dict(zip(COLUMN_KINDS, COLUMN_KINDS, strict=True)),
+FRAMES: dict[str, Any] = {
+    "arrow": ARROW,
+    "arrow without rows": ARROW[:0],
+    "pandas": ARROW[:1].to_pandas(),
+    "pandas nullable": ARROW.to_pandas().convert_dtypes(),
+    "polars": pl.DataFrame(ARROW),
+    "columns": ARROW.to_pydict(),
+    "records": ARROW.to_pylist(),
 }
 
 
-@pytest.mark.parametrize("library", TYPES)
+@pytest.mark.parametrize("library", FRAMES)
 def test_the_type_of_any_library_says_the_kind(library: str) -> None:
-    types = TYPES[library]
-    drafted = tomllib.loads(draft_schema(types))
-    assert {name: column["kind"] for name, column in drafted["columns"].items()} == {name: name for name in types}
+    found = tomllib.loads(hw.draft(FRAMES[library]))["columns"]
+    assert {name: column["kind"] for name, column in found.items()} == {name: name for name in ARROW.column_names}
 
 
 def test_other_types() -> None:
-    types = {
-        "a": pa.time64("us"),
-        "b": pa.date32(),
-        "c": pl.Time,
-        "d": pa.duration("s"),
-        "e": pa.dictionary(pa.int8(), pa.string()),
-    }
-    kinds = [column["kind"] for column in tomllib.loads(draft_schema(types))["columns"].values()]
-    assert kinds == ["time-of-day", "datetime", "time-of-day", "number", "category"]
-    assert 'step = "1d"' in draft_schema({"b": pa.date32()})
-    assert "time span" in draft_schema({"d": pd.Timedelta})
+    types = [pa.time64("us"), pa.date32(), pa.duration("s"), pa.dictionary(pa.int8(), pa.string())]
+    text = hw.draft(pa.table([pa.array([None], type_) for type_ in types], names=list("abcd")))
+    kinds = [column["kind"] for column in tomllib.loads(text)["columns"].values()]
+    assert kinds == ["time-of-day", "datetime", "number", "category"]
+    assert 'step = "1d"' in text
+    assert "time span" in text
 
 
-@given(st.dictionaries(names, st.sampled_from(["int", "float", "str", "bool", "date", "odd type"]), min_size=1))
-def test_any_names_give_a_draft_in_their_order(types: dict[str, str]) -> None:
-    drafted = tomllib.loads(draft_schema(types))
-    assert list(drafted["columns"]) == list(types)
+@given(st.dictionaries(names, st.sampled_from([1, 1.5, "a", True, dt.date(2024, 1, 1), b"odd"]), min_size=1))
+def test_any_names_give_a_draft_in_their_order(record: dict[str, Any]) -> None:
+    assert list(tomllib.loads(hw.draft([record]))["columns"]) == list(record)
 
 
 @pytest.mark.parametrize(
-    ("type_", "line"),
-    [("int64", "low = 0"), ("double", "low = 0.0"), ("string", "values = ["), ("timestamp[us]", 'start = "2024-01-01')],
+    ("value", "line"), [(1, "low = 0"), (1.5, "low = 0.0"), ("a", "values = ["), (dt.date(2024, 1, 1), 'start = "2024')]
 )
-def test_a_draft_is_not_used_as_it_is(tmp_path: Path, type_: str, line: str) -> None:
+def test_a_draft_is_not_used_as_it_is(tmp_path: Path, value: object, line: str) -> None:
     """Loading it names the column and the line to write."""
     path = tmp_path / "draft.toml"
-    path.write_text(draft_schema({"ok": "bool", "dep time": type_}))
+    path.write_text(hw.draft({"ok": [True], "dep time": [value]}))
     with pytest.raises(SchemaError) as caught:
-        Schema.load(path)
+        hw.Schema.load(path)
     assert caught.value.column == "dep time"
     assert caught.value.file == str(path)
     assert line in str(caught.value)
 
 
-def test_a_draft_that_is_filled_in_is_a_schema(tmp_path: Path) -> None:
-    path = tmp_path / "draft.toml"
-    text = draft_schema({"age": "int64", "ok": "bool", "at": "time"})
-    path.write_text(text.replace("# low = 0 ", "low = 0 ").replace("# high = 100", "high = 120"))
-    assert Schema.load(path) == Schema(age=Integer(0, 120), ok=Boolean(), at=TimeOfDay())
-
-
 def test_every_open_line_is_valid_once_it_is_no_comment() -> None:
-    text = draft_schema(dict.fromkeys(["a"], "int") | {"b": "float", "c": "timestamp[us, tz=UTC]"})
+    moment = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    text = hw.draft({"a": [1], "b": [1.5], "c": [moment], "d": [True], "e": [dt.time(1)]})
     filled = text.replace("\n# low", "\nlow").replace("\n# high", "\nhigh")
     filled = filled.replace("\n# start", "\nstart").replace("\n# end", "\nend")
-    schema = Schema.from_dict(tomllib.loads(filled))
+    schema = hw.Schema.from_dict(tomllib.loads(filled))
     assert schema.columns["c"].to_dict()["start"] == "2024-01-01T00:00:00+00:00"
-
-
-def test_a_draft_says_why() -> None:
-    assert "Never take them from the data" in draft_schema({"a": "int"})
+    assert "Never take them from the data" in text
     with pytest.raises(SchemaError, match="no columns to draft"):
-        draft_schema({})
+        hw.draft({})
 
 
 def drafted(data: object, **options: Any) -> tuple[dict[str, Any], str]:  # noqa: ANN401 - options of a reader
@@ -226,6 +205,25 @@ def test_a_draft_proposes_steps_as_fine_as_times_are(values: list[str], step: st
     assert column_of(values, "when")[0]["step"] == step
 
 
+def test_few_values_that_keep_a_column_from_being_numbers_are_counted_and_named_only_if_asked_for() -> None:
+    values = [str(number % 7 + 0.5) for number in range(97)] + ["5ecret", "5ecret", "n/k"]
+    text = hw.draft({"x": values})
+    assert "3 of 100 values that were read keep it from being numbers or times" in text
+    assert "5ecret" not in text
+    assert '# null_values = ["5ecret", "n/k"]' in hw.draft({"x": values}, values=True)
+    for gap in ("nil", "unknown", "<NA>", "#NV", "*", "NaT", "(null)", "#DIV/0!"):
+        found, _ = column_of([*values[:97], gap])
+        assert (found["kind"], found["null_values"]) == ("number", [gap])
+
+
+def test_decimals_and_steps_agree_with_all_that_was_read() -> None:
+    numbers, days = ["1"] * 9000 + ["1.25"], ["2024-01-01"] * 9000 + ["2024-01-01T05:30"]
+    columns, text = drafted({"x": numbers, "day": days})
+    assert (columns["x"]["decimals"], columns["day"]["step"]) == (2, "1min")
+    assert text.count("to be confirmed") == 2
+    assert "all 9,001 values that were read" in text
+
+
 def test_a_draft_warns_of_free_text_and_asks_about_zeros_and_ones() -> None:
     texts = [f"the pilot reported {number // 2} birds near the runway" for number in range(400)]
     assert "free text" in column_of(texts, "remarks")[1]
@@ -285,7 +283,7 @@ def test_no_value_is_in_a_draft() -> None:
         text = hw.draft(table)
         assert not any(part in text for part in ("5ecret", "41378", "92811", "1961", "17.03"))
         with pytest.raises(SchemaError, match="must be declared"):
-            Schema.from_dict(tomllib.loads(text))
+            hw.Schema.from_dict(tomllib.loads(text))
         assert all(column["missing"] for column in tomllib.loads(text)["columns"].values())
 
 
@@ -332,7 +330,7 @@ def test_a_filled_in_draft_reads_the_file_it_was_made_from(tmp_path: Path) -> No
     text = hw.draft(path, delimiter=";")
     filled = text.replace("# low = 0.0", "low = 0.0").replace("# high = 1.0", "high = 9999.0")
     filled = filled.replace("# start", "start").replace("# end", "end").replace("values = []", 'values = ["a", "b"]')
-    schema = Schema.from_dict(tomllib.loads(filled))
+    schema = hw.Schema.from_dict(tomllib.loads(filled))
     found = rows(path, schema, delimiter=";")
     assert [row["pay"] for row in found] == [1234.5, 7.0, None]
     assert [row["day"] is None for row in found] == [False, True, False]
@@ -348,7 +346,7 @@ def test_a_line_that_is_no_record_does_not_keep_a_draft_from_being_made(tmp_path
         assert columns["x"] == {"kind": "number", "decimals": 1}, odd
         assert "line 32" in text, odd
         filled = text.replace("# bad_rows", "bad_rows").replace("# low", "low").replace("# high = 1.0", "high = 9.0")
-        schema = Schema.from_dict(tomllib.loads(filled.replace("values = []", 'values = ["good"]')))
+        schema = hw.Schema.from_dict(tomllib.loads(filled.replace("values = []", 'values = ["good"]')))
         synth = hw.Synthesizer(schema, epsilon=1.0)
         synth.update(path)
         assert (synth.t, synth.tally.bad) == (31, 1)
@@ -381,9 +379,9 @@ def test_what_several_columns_have_is_declared_once_and_holds_for_columns_in_whi
     filled = filled.replace("values = []", 'values = ["x", "y"]')
     (tmp_path / "a.toml").write_text(filled.replace("[columns.d]\n", "[columns.d]\nmissing = true\n"))
     path.write_text("\n".join(lines) + "\n")
-    found = rows(path, Schema.load(tmp_path / "a.toml"))
-    assert [row["d"] for row in found] == [3, 4, 5, None]
-    assert [row["b"] for row in found] == [None, 2.25, 1.0, 2.0]
+    read = rows(path, hw.Schema.load(tmp_path / "a.toml"))
+    assert [row["d"] for row in read] == [3, 4, 5, None]
+    assert [row["b"] for row in read] == [None, 2.25, 1.0, 2.0]
 
 
 def test_values_are_in_a_draft_only_if_they_are_asked_for_and_never_as_what_is_declared() -> None:
@@ -394,7 +392,8 @@ def test_values_are_in_a_draft_only_if_they_are_asked_for_and_never_as_what_is_d
     assert "SEEN IN THE DATA, to be replaced by what is known without them" in text
     assert "as secret as the data" in text
     assert not any(number in text for number in ("18", "35", "97"))
-    assert tomllib.loads(text) == tomllib.loads(hw.draft(table))
+    filled = text.replace("\n# values", "\nvalues").replace("# low", "low").replace("# high", "high")
+    assert hw.Schema.from_dict(tomllib.loads(filled)).names == ("town", "age")
     many = {"town": [f"place {i}" for i in range(150)] * 2}
     assert "place" not in hw.draft(many, values=True)
     assert "Bonn" not in hw.draft({"surname": ["Bonn", "Bonn"]}, values=True)  # best left out

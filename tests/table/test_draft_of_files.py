@@ -95,11 +95,13 @@ def test_a_run_says_that_columns_have_no_name_and_how_to_leave_them_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in.csv").write_text("a;b;;\n1;1;;\n")
-    hw.Schema(a=hw.Integer(0, 9), b=hw.Integer(0, 9)).save("s.toml")
-    refused = call("run in.csv --delimiter ; --schema s.toml --epsilon 1")
+    schema = hw.Schema(a=hw.Integer(0, 9), b=hw.Integer(0, 9)).with_reading(delimiter=";")
+    schema.save("s.toml")
+    refused = call("run in.csv --schema s.toml --epsilon 1")
     assert "column(s) that the schema does not name" in refused.output
     assert "ignore_extra" in refused.output
-    assert call("run in.csv --delimiter ; --schema s.toml --epsilon 1 --ignore-extra").exit_code == 0
+    schema.with_reading(delimiter=";", ignore_extra=True).save("s.toml")
+    assert call("run in.csv --schema s.toml --epsilon 1").exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from headwater.service.bodies import lines_of
 
 from headwater.client import _encoded
 from headwater.public.categories import Boolean, Category
@@ -35,6 +34,7 @@ from headwater.public.schema import Schema
 from headwater.public.tally import BadRow, row_texts
 from headwater.secret.read.json_lines import DEEPEST
 from headwater.secret.read.source import read_bytes
+from headwater.service.write import lines_of
 from headwater.synthesizer import Synthesizer
 from tests.support.nightly import NIGHTLY
 
@@ -175,7 +175,7 @@ def synthesizer(kind: str) -> Synthesizer:
 
 
 def rows_of(synth: Synthesizer, table: object) -> list[list[int]]:
-    rows: list[list[int]] = synth.encode(table, bad_rows="null").tolist()
+    rows: list[list[int]] = synth.encode(table, bad_rows="null").rows.tolist()
     return rows
 
 
@@ -375,7 +375,7 @@ def test_a_panic_of_polars_is_a_matter_of_its_row(name: str, column: Column) -> 
     assert 1 in bad
     assert len(row_texts(pl.DataFrame({"x": series}), whole.bad)) == len(bad)
     people = Synthesizer(Schema(y=Boolean()), epsilon=1.0, person=Person("x", records=2), seed=1)
-    assert len(people.encode(pl.DataFrame({"x": series, "y": [True] * 3}), bad_rows="null")) == 3
+    assert people.encode(pl.DataFrame({"x": series, "y": [True] * 3}), bad_rows="null").records == 3
 
 
 UNTYPED: list[Any] = [0.5, "SECRET", True, None, b"\xff", "\ud800", 10**5000, Raises(), [1], pd.NA, 1e300]

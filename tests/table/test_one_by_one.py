@@ -19,52 +19,30 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from headwater.public.series import _arrow_dictionary, _arrow_text, read_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.public.categories import Boolean, Category
+from headwater import Boolean, Category, Datetime, Integer, Number, Schema, TableError, TimeOfDay, unit_cube
 from headwater.public.columns import Column
-from headwater.public.cube import unit_cube
-from headwater.public.errors import TableError
-from headwater.public.moments import Datetime, TimeOfDay
-from headwater.public.numbers import Integer, Number
-from headwater.public.schema import Schema
 from headwater.secret.read.source import read_points
 
 BIG = 2**53 + 1
 GAPS: list[Any] = [None, float("nan"), np.nan, pd.NA, pd.NaT, Decimal("nan"), np.datetime64("NaT"), ""]
-NUMBERS: list[Any] = [
-    0,
-    1,
-    2,
-    -1,
-    BIG,
-    2**70,
-    0.0,
-    -0.0,
-    1.0,
-    2.0,
-    1.5,
-    0.1,
-    1e300,
-    float("inf"),
-    "1",
-    "1.0",
-    " 2 ",
+NUMBERS: list[Any] = [0, 1, 2, -1, BIG, 2**70, 0.0, -0.0, 1.0, 2.0, 1.5, 0.1, 1e300, float("inf"), "1", "1.0", " 2 "]
+NUMBERS += [
     "x",
+    "0x10",
+    Decimal("1.0"),
+    Decimal("0.1"),
+    Fraction(1, 3),
+    np.int8(1),
+    np.float32(0.1),
+    np.uint64(2**64 - 1),
 ]
-NUMBERS += ["0x10", Decimal("1.0"), Decimal("0.1"), Fraction(1, 3), np.int8(1), np.float32(0.1), np.uint64(2**64 - 1)]
 OTHERS: list[Any] = [True, False, np.True_, "true", "No", "a", "b", "-0.0", "0.0", b"a", [1], 1j, str(BIG)]
 TIMES: list[Any] = ["2020-02-03", "2020-02-03T04:05:06.7", "0000-01-01", "20200203", date(2020, 2, 3), time(4, 5)]
-TIMES += [
-    datetime(2020, 2, 3, 4),
-    datetime(2020, 2, 3, tzinfo=UTC),
-    np.datetime64("2020-02-03T04", "h"),
-    "13:45",
-    "13:45:10.",
-]
-TIMES += [timedelta(hours=5), np.timedelta64(5, "h"), datetime(2020, 2, 3, 4).replace(microsecond=7)]
+TIMES += [datetime(2020, 2, 3, 4), datetime(2020, 2, 3, tzinfo=UTC), np.datetime64("2020-02-03T04", "h"), "13:45"]
+TIMES += ["13:45:10.", timedelta(hours=5), np.timedelta64(5, "h"), datetime(2020, 2, 3, 4).replace(microsecond=7)]
 VALUES = [*GAPS, *NUMBERS, *OTHERS, *TIMES]
 
 COLUMNS: list[Column] = [
@@ -163,9 +141,11 @@ def test_pandas_objects_behind_many_texts(column: Column, values: list[Any]) -> 
 def test_pandas_text_that_its_own_tables_take_for_other_text(dtype: str | type, others: list[Any]) -> None:
     """Some tables of texts end a text at NUL, or take half a character for the way in which Python writes it."""
     texts = [*others, "cat", "'\\ud800'", *others]
-    values = read_values(pd.Series(texts, dtype=dtype))
-    assert values.codes is not None
-    assert [values.data[code] for code in values.codes] == texts
+    column = Category(*(text for text in dict.fromkeys(texts) if text and "\ud800" != text != "\udfff"), missing=True)
+    found = Schema(x=column).encode_batch({"x": pd.Series(texts, dtype=dtype)}, bad_rows="null")
+    alone = [Schema(x=column).encode_batch({"x": [text]}, bad_rows="null") for text in texts]
+    assert [bad.row for bad in found.bad] == [row for row, one in enumerate(alone) if one.bad]
+    assert found.points.tolist() == [one.points.tolist()[0] for one in alone]
 
 
 FAR = [
@@ -287,84 +267,17 @@ def test_columns_of_libraries(name: str, data: st.DataObject) -> None:
         assert encoded(schema, frame(taken(chosen))) == alone
 
 
-TEXTS = [
-    "1",
-    " 1",
-    "1.0",
-    "01",
-    "+1",
-    "0x10",
-    "0X1",
-    "1e0",
-    "nan",
-    "NaN(1)",
-    "-nan",
-    "inf",
-    "1e999",
-    "99999999999999999999",
-]
-TEXTS += [
-    "true",
-    "TRUE",
-    "True",
-    "yes",
-    "t",
-    "tRuE",
-    "",
-    " ",
-    "a",
-    "A",
-    str(BIG),
-    "1_0",
-    "١",
-    "1.",
-    ".5",
-    "1d",
-    "infinity",
-    "NA",
-    " NA ",
-    "x",
-    "1.234",
-    "1 234",
-]
-TEXTS += [
-    "2020-02-03",
-    "2020-02-03T04",
-    "2020-02-03 04:05",
-    "2020-02-03T04:05:06.1",
-    "0000-01-01",
-    "0001-01-01",
-    "9999-12-31",
-]
-TEXTS += [
-    "2020-02-03T04:05:06.1234567",
-    "2020-02-03T24:00",
-    "20200203",
-    "2020-2-3",
-    "2020-02-03T04:05:06Z",
-    "2020-02-03T04:05+01",
-]
-TEXTS += [
-    "0001-01-01T00:00+05:00",
-    "2020-02-03T04:05:06+0100",
-    "2020-02-03T04:05+24:00",
-    "2020-02-03T04:05+23:59",
-    "2020-W05-1",
-]
-TEXTS += [
-    "13:45",
-    "13",
-    "13:45:10",
-    "13:45:10.",
-    "13:45:10.5",
-    "13:45:60",
-    "24:00",
-    "T13:45",
-    "1345",
-    "13:45Z",
-    "2020-02-03T04:05-00:00",
-]
-TEXTS += ["sNaN", "-sNaN1", "NaN1", "1e99999999", "-1e999999999999999999999", "0e99999999999999999999", "9" * 5000]
+_TEXTS = (
+    "1| 1|1.0|01|+1|0x10|0X1|1e0|nan|NaN(1)|-nan|inf|1e999|99999999999999999999|1_0|١|1.|.5|1d|infinity|true|"
+    "TRUE|True|yes|t|tRuE|| |a|A|NA| NA |x|1.234|1 234|sNaN|-sNaN1|NaN1|1e99999999|2020-02-03|2020-02-03T04|"
+    "2020-02-03 04:05|2020-02-03T04:05:06.1|0000-01-01|0001-01-01|9999-12-31|2020-02-03T04:05:06.1234567|"
+    "2020-02-03T24:00|20200203|2020-2-3|2020-02-03T04:05:06Z|2020-W05-1|0001-01-01T00:00+05:00|"
+    "2020-02-03T04:05:06+0100|2020-02-03T04:05+24:00|2020-02-03T04:05+01|2020-02-03T04:05-00:00|"
+    "2020-02-03T04:05+23:59|2020-02-30|13:45|13|13:45:10|13:45:10.|13:45:10.5|13:45:60|24:00|T13:45|1345|13:45Z|"
+    "-1e999999999999999999999|0e99999999999999999999"
+)
+TEXTS = _TEXTS.split("|")
+TEXTS += [str(BIG), "9" * 5000]
 
 
 def points_of(path: Path, schema: Schema) -> list[list[float]] | None:
@@ -407,47 +320,11 @@ def test_a_text_alone_in_a_file_is_what_the_column_reads(column: Column, tmp_pat
             assert points_of(tmp_path / "a.csv", Schema(x=column)) == encoded(Schema(x=column), [{"x": text}]), text
 
 
-NUMERALS = [
-    "1",
-    "1.0",
-    "-0",
-    "1e0",
-    "1E400",
-    "-1e400",
-    "0.1",
-    "2",
-    str(BIG),
-    "1" * 5000,
-    "true",
-    "false",
-    "null",
-    "NaN",
-]
-NUMERALS += [
-    "Infinity",
-    "-Infinity",
-    "Inf",
-    "-Inf",
-    "nan",
-    "01",
-    "1.",
-    ".5",
-    "+1",
-    "0x10",
-    "[]",
-    "{}",
-    '"a"',
-    '"\\u0061"',
-    '"\\ud800"',
-]
-EXTRA = [
-    '"z": 1',
-    '"z": {"q": [1, {"q": 2}]}',
-    '"z": 1, "z": 2',
-    '"z": Inf',
-    '"z": "\\ud800"',
-    '"z": ' + "[" * 3000 + "]" * 3000,
-]
+_NUMERALS = "1|1.0|-0|1e0|1E400|-1e400|0.1|2|true|false|null|NaN|Infinity|-Infinity|Inf|-Inf|nan|01|1.|.5|+1"
+NUMERALS = _NUMERALS.split("|")
+NUMERALS += ["0x10", "[]", "{}", '"a"', '"\\u0061"', '"\\ud800"', str(BIG), "1" * 5000]
+EXTRA = ['"z": 1', '"z": {"q": [1, {"q": 2}]}', '"z": 1, "z": 2', '"z": Inf', '"z": "\\ud800"']
+EXTRA += ['"z": ' + "[" * 3000 + "]" * 3000]
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: repr(column)[:60])
@@ -474,12 +351,6 @@ def test_json_lines_one_by_one(column: Column, data: st.DataObject) -> None:
         assert whole == (None if None in alone else [point for found in alone if found is not None for point in found])
 
 
-def test_lists_of_one_type_are_read_at_once() -> None:
-    """The way to the fast codecs is kept: a list of a million numbers is no list of objects."""
-    for values in ([1, 2, 3], [1.0, None, 2.0], [True, False]):
-        assert isinstance(read_values(values).data, np.ndarray)
-
-
 @pytest.mark.parametrize("beside", [0, 1, 0.5, np.float32(0.25)])
 def test_a_boolean_among_points_is_refused_whatever_stands_beside_it(beside: float) -> None:
     for batch in ([[True]], [[beside], [True]], [[np.bool_(False)], [beside]], [[beside], np.array([True])]):
@@ -487,16 +358,65 @@ def test_a_boolean_among_points_is_refused_whatever_stands_beside_it(beside: flo
             unit_cube(1).encode(batch)
 
 
+WRITTEN: list[Column] = [
+    Number(-5000, 5000, decimal=",", thousands=".", unit="€", missing=True, null_values=["-999", "NA"]),
+    Number(-5000, 5000, thousands=" ", unit="a b", missing=True),
+    Number(-5000, 5000, decimal=",", thousands="$", unit="$", missing=True),
+    Number(-5000, 5000, unit="inf", missing=True),
+    Integer(-5000, 5000, thousands=",", unit="e", missing=True, null_values=["-999", "9223372036854775807"]),
+    *(
+        Datetime("1950-01-01", "2049-12-31", "1us", format=form, missing=True)
+        for form in (
+            "%d.%m.%Y",
+            "%m/%d/%Y %H:%M",
+            "%Y%m%d",
+            "%H:%M:%S.%f %d.%m.%Y",
+            "%d.%m.%Y %H",
+            "%d.%m.%y",
+            "epoch-ns",
+        )
+    ),
+]
+_DIGITS = "5|12|0|007|1.234|12.34|1 234,5|1$234|0.125|1,5|5,|,5|1e3|inf|nan(1)|0x10|0.1e-400|99999999999999.5"
+DIGITS = _DIGITS.split("|")
+DIGITS += ["1" + "0" * 17, "9" * 19, "1.0" + "0" * 18, "9223372036854775807"]
+_DATES = (
+    "29.02.2024|30.02.2024|1.2.2024|01.02.0999|2/30/2024 05:06|2/3/2024 5:6|20240131|2024111|01.02.2024 24|"
+    "01.02.2024 3|03:04:05.5 01.02.2024|03:04:05.05 1.2.2024|01.02.24|31.12.1949|01.02.2024x|-5|12345678"
+)
+DATES = _DATES.split("|")
+
+
+@pytest.mark.parametrize("column", [*COLUMNS, *WRITTEN], ids=lambda column: repr(column)[:60])
+@settings(max_examples=25)
+@given(st.data())
+def test_text_of_arrow_is_read_as_its_texts_one_by_one(column: Column, data: st.DataObject) -> None:
+    """Which part of the grammar is read at once, and in which block, changes no value and no error."""
+    unit, alphabet = getattr(column, "unit", None) or "$", st.text("0123456789+-.:eE,$ \x1c\u00a0", max_size=10)
+    numbers = st.tuples(
+        st.sampled_from(["", "-", "+"]), st.sampled_from(DIGITS), st.sampled_from(["", unit, " " + unit])
+    )
+    either = st.builds(lambda parts, turned: "".join(parts[::-1] if turned else parts), numbers, st.booleans())
+    texts = data.draw(st.lists(st.sampled_from([*TEXTS, *DATES]) | either | alphabet, min_size=1, max_size=70))
+    alone = [column.encode_column([text]) for text in texts]
+    for array in (pa.array(texts), pa.array(texts, pa.large_string()), pa.array(texts).dictionary_encode()):
+        points, counts, errors = column.encode_column(array)
+        good = [row for row in range(len(texts)) if row not in errors]
+        assert good == [row for row, (_, _, wrong) in enumerate(alone) if not wrong]
+        assert points[good].tolist() == [alone[row][0][0] for row in good]
+        assert {row: str(error) for row, error in errors.items()} == {
+            row: str(wrong[0]) for row, (_, _, wrong) in enumerate(alone) if wrong
+        }
+        assert counts == {kind: n for kind in counts if (n := sum(found.get(kind, 0) for _, found, _ in alone))}
+
+
 def test_numbered_texts_are_read_as_texts_are() -> None:
-    texts, numbers = pa.array(["b", "unused", "a", "é", ""]), np.array([3, 0, 3, 2, 4, 0], dtype=np.int8)
-    column = pa.chunked_array([pa.DictionaryArray.from_arrays(numbers, texts)])
-    cast: list[Any] = []
-    for part in (column, column.slice(2, 3), column.slice(1, 0)):
-        plain, found = read_values(part.cast("string")), _arrow_text(part)
-        assert found.codes is not None
-        assert (found.data, found.codes.tolist()) == (plain.data, plain.codes.tolist())  # type: ignore[union-attr]
-        cast.append(_arrow_dictionary(part))
-    assert [one is None for one in cast] == [False, True, True]  # fewer rows than texts: each row is looked at
-    twice = pa.DictionaryArray.from_arrays(np.zeros(3, dtype=np.int8), pa.array(["a", "a"]))
-    gone = pa.DictionaryArray.from_arrays(pa.array([0, None, 0], pa.int8()), pa.array(["a"]))
-    assert _arrow_dictionary(pa.chunked_array([twice])) is _arrow_dictionary(pa.chunked_array([gone])) is None
+    """Some of no row, one twice, missing ones; and numbers that name no text are a matter of their rows."""
+    column = Category("a", "b", "é", missing=True)
+    texts, numbers = pa.array(["b", "unused", "a", "é", None, "a"]), np.array([3, 0, 3, 2, 4, 5, 0], dtype=np.int8)
+    coded = pa.DictionaryArray.from_arrays(pa.array(numbers, mask=numbers == 2), texts)
+    for part in (coded, coded.slice(2, 3), coded.slice(1, 0)):
+        assert column.encode(part).tolist() == column.encode(part.cast("string")).tolist()
+    wrong = pa.DictionaryArray.from_arrays(np.array([0, 9, 2], dtype=np.int8), texts, safe=False)
+    _, _, errors = column.encode_column(wrong)
+    assert list(errors) == [1]

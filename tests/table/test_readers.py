@@ -194,13 +194,15 @@ def test_values_that_arrow_would_read_otherwise_are_read_by_the_grammar_of_their
         first, second = rows(tmp_path / name, schema)
         assert (first["b"], first["i"], second["b"], second["i"]) == (True, 3, False, 9)
     (tmp_path / "b.csv").write_text("code\n007\n")
-    (tmp_path / "b.jsonl").write_text('{"code": "007"}\n{"code": 7}\n{"code": 7.0}\n')
-    codes = hw.Schema(code=hw.Category("007", "7", "7.0"))
+    (tmp_path / "b.jsonl").write_text('{"code": "007"}\n{"code": 7}\n{"code": 7.0}\n{"code": -0}\n{"code": 0}\n')
+    codes = hw.Schema(code=hw.Category("007", "7", "7.0", "0", "-0"))
     assert [row["code"] for name in ("b.csv", "b.jsonl") for row in rows(tmp_path / name, codes)] == [
         "007",
         "007",
         "7",
         "7.0",
+        "-0",
+        "0",
     ]
 
 

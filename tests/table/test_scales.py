@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ import headwater as hw
 from headwater.evaluation.inputs import tables_of
 from headwater.public.errors import SchemaError
 from headwater.public.folder import folders
+from headwater.public.numbers import _logarithms
 from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.secret.read.source import open_source
 
@@ -53,6 +57,35 @@ def test_a_logarithmic_scale_gives_each_order_of_magnitude_its_room() -> None:
     column = hw.Number(1, 10_000, scale="log")
     assert column.encode([0, 1, 10, 100, 1000, 10_000, 10**9]) == pytest.approx([0, 0, 0.25, 0.5, 0.75, 1, 1])
     assert column.decode(np.array([0.0, 0.5, 1.0]))[0].tolist() == pytest.approx([1, 100, 10_000])
+
+
+ENCODE = """
+import hashlib, numpy as np, headwater as hw
+found = hashlib.sha256()
+numbers = np.exp(np.random.default_rng(1).uniform(np.log(0.001), np.log(1e6), 50_000)).round(6)
+for low, high in ((0.001, 1e6), (0.5, 200), (1e-300, 1e7), (3, 3.000001)):
+    found.update(hw.Number(low, high, scale="log").encode(numbers).tobytes())
+for column in (hw.Number(-1, 7), hw.Number(0, 1e6, decimals=3), hw.Integer(0, 10**6), hw.Number(0, 1, missing=True)):
+    found.update(column.encode(numbers if column.kind == "number" else np.rint(numbers)).tobytes())
+print(found.hexdigest())
+"""
+
+
+def test_a_value_lies_at_one_coordinate_on_every_processor() -> None:
+    """Else a worker would count a record in another cell than the owner of the run: to the last digit."""
+    optional = " ".join(np._core._multiarray_umath.__cpu_dispatch__)  # type: ignore[attr-defined]
+    found = set()
+    for features in ("", optional):
+        environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": features}
+        words = [sys.executable, "-W", "ignore", "-c", ENCODE]
+        found.add(subprocess.run(words, env=environment, capture_output=True, check=True, text=True).stdout)
+    assert len(found) == 1
+
+
+def test_logarithms_are_right_to_the_last_digits() -> None:
+    near = [1.0, np.nextafter(1.0, 2), 1 + 1e-9, np.sqrt(0.5), np.sqrt(2), np.nextafter(2.0, 1), 2.0, 1e308, 5e-324]
+    numbers = np.array([*near, *np.exp(np.linspace(-700, 700, 5001))])
+    assert _logarithms(numbers) == pytest.approx(np.log(numbers), rel=2e-15, abs=0)
 
 
 @pytest.mark.parametrize(

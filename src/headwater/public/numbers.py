@@ -28,6 +28,8 @@ _LONGEST_WHOLE = 18  # characters of a whole number that lies within `LARGEST_BO
 _HEAD = 32
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _POINTED = r"^[+-]?[0-9]+(?:\.[0-9]*)?$"
+_ROOT, _LOG_2 = 0.7071067811865476, 0.6931471805599453
+_LAST_TERM = 23  # of a series whose terms behind it are smaller than the last digit of a float
 _SURE_DIGITS = 15  # of a number that a float is nearest to, and to no other one of so many digits
 
 
@@ -288,7 +290,7 @@ class Number(WrittenNumber):
         low, high = self.limits
         shares = super().fit(self._with_zeros(numbers), missing).astype(np.float64, copy=False)
         if self.scale == "log":  # of each number by itself, so batches stay concatenations of records
-            ratios: Array = np.clip(np.log(shares / low) / np.log(high / low), 0, 1)
+            ratios: Array = np.clip(_logarithms(shares / low) / _logarithms(np.array([high / low])), 0, 1)
             return ratios
         if self.grid is not None:
             return self.grid.index(shares)
@@ -320,6 +322,27 @@ class Number(WrittenNumber):
         np.copyto(rounded, low, where=found <= low)  # a bound may have more digits than other values
         np.copyto(rounded, high, where=found >= high)
         return rounded
+
+
+def _logarithms(numbers: Array) -> Array:
+    """Natural logarithms by exact steps, sums, products and quotients alone, which every processor rounds alike.
+
+    Those of libraries differ in the last digit from one processor to another, so that a record would lie in one cell
+    here and in the next one there.
+    """
+    part, power = np.frexp(numbers)
+    small = part < _ROOT
+    part = np.where(small, 2 * part, part)  # from √½ to √2
+    slope = (part - 1) / (
+        part + 1
+    )  # whose inverse hyperbolic tangent, a series in its squares, is half of the logarithm
+    square = slope * slope
+    found = np.full_like(square, 1 / _LAST_TERM)
+    for term in range(_LAST_TERM - 2, 0, -2):
+        found *= square
+        found += 1 / term
+    logarithms: Array = (power - small) * _LOG_2 + 2 * slope * found
+    return logarithms
 
 
 class Coordinate(Number):

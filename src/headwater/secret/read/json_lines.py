@@ -36,6 +36,7 @@ _TOO_DEEP = TableError(f"a line that is nested more than {DEEPEST} levels deep",
 _NO_OBJECT = TableError("a line that is not a JSON object", "write one JSON object a line")
 _TYPED = {"number": "double", "integer": "int64", "boolean": "bool"}  # kinds that JSON has a type for
 _ESCAPED_KEY = re.compile(rb'\\(?:[^"\\]|\\.)*"\s*:')
+_MINUS_ZERO = re.compile(rb"-0\s*[,}]")
 _MARKS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
@@ -119,13 +120,16 @@ class Json:
                 with suppress(ValueError, RecursionError):  # of msgspec; the message may hold values
                     found[row] = decode(line)
         escaped = b"\\" in data
+        # A number in a column of text is what is written there, and the decoder makes 0 of −0.
+        signed = "string" in self._types.values() and _MINUS_ZERO.search(data) is not None
         # Where every line has been read, a key that must be there is there as often as there are lines.
         sure = len(found) == len(lines) and not escaped
         keys = [key for key, column in self._keys if column.missing or not sure or data.count(key) != len(lines)]
-        if keys or escaped:
+        if keys or escaped or signed:
             for row in list(found):
                 line = lines[row]
-                if any(line.count(key) > 1 for key in keys) or (escaped and _ESCAPED_KEY.search(line)):
+                odd = (escaped and _ESCAPED_KEY.search(line)) or (signed and _MINUS_ZERO.search(line))
+                if odd or any(line.count(key) > 1 for key in keys):
                     del found[row]
         return found
 
