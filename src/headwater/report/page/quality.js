@@ -35,7 +35,7 @@ function drawQuality(quality) {
   byId("meaning").replaceChildren(...quality.meaning.map((text) => make("p", { class: "meaning" }, text)));
   tabulate(byId("answers"), ["Question", ["Error"], "Answers are", "Where"], quality.answers.map((a) =>
     [a.question, a.question.startsWith("Small") ? "" : four(a.error), graded(a.grade), a.detail]));
-  drawCut(quality.cut ?? []);
+  drawCut(Object.entries(quality.cut ?? {}));
   byId("worst-columns").hidden = columns.length === 0;
   const longest = Math.max(...columns.map((c) => c.error ?? c.expected), 1e-9);
   tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "", "Answers are", ...(measured ? [["W1"]] : [])],
@@ -54,10 +54,10 @@ function drawQuality(quality) {
 
 /** Which bounds of the schema cut real values: the first thing to correct. */
 function drawCut(cut) {
-  const mild = cut.every((c) => c.share < 0.01);
+  const mild = cut.every(([, share]) => share < 0.01);
   byId("cut").hidden = cut.length === 0;
   byId("cut").classList.toggle("mild", mild);
-  byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release, and here. ${cut.map((c) => `${c.name}: ${percent(c.share)}`).join("; ")}. Declare wider bounds if they are known without the data, or null_values if such values mean that there is none.`);
+  byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release, and here. ${cut.map(([name, share]) => `${name}: ${percent(share)}`).join("; ")}. Declare wider bounds if they are known without the data, or null_values if such values mean that there is none.`);
 }
 
 function drawSample(sample, real, columns) {
