@@ -60,8 +60,8 @@ def test_the_worst_column_comes_first_and_is_called_unreliable() -> None:
     assert found.ranked_columns[0].name == "pay"
     printed = str(found)
     assert printed.index("pay ") < printed.index("riders ")
-    answers = {answer.question: answer for answer in found.answers()}
-    assert "unreliable: pay" in answers["One column: shares, means, quantiles"].detail
+    answers = {answer["question"]: answer for answer in found.answers()}
+    assert "unreliable: pay" in answers["One column: shares, means, quantiles"]["detail"]
     assert found.to_dict()["answers"][0]["grade"] == "unreliable"
 
 

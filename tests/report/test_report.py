@@ -498,7 +498,7 @@ def test_bounds_that_cut_the_real_data_are_on_the_page(tmp_path: Path) -> None:
     write_release(tmp_path / "out", schema, {"x": [0.05, 0.1, 0.1, 0.1], "y": [0.5] * 4}, 4)
     real = {"x": [0.05, 0.5, 0.7, 0.9], "y": [0.5] * 4}
     found = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=real))
-    assert found["quality"]["cut"] == [{"name": "x", "share": 0.75}]
+    assert found["quality"]["cut"] == {"x": 0.75}
     assert found["columns"][0]["errors"] == [0]  # each counts as the bound, as in the release
 
 

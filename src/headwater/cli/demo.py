@@ -69,8 +69,8 @@ def _serve(data: Path, schema: Path, out: Path, epsilon: float, port: int) -> No
         threading.Thread(target=_feed, args=(data, schema, page), daemon=True).start()
         say(f"\nlook at {page} in a browser; flights are being posted; Ctrl-C ends it", style="bold")
 
-    single = {"epsilon": epsilon, "out": out, "schedule": Schedule(records=2000)}
-    serve.start(schema=schema, single=single, changes={"port": port}, quiet=True, started=feed)
+    single = {"schema": Schema.load(schema), "epsilon": epsilon, "out": out, "schedule": Schedule(records=2000)}
+    serve.start({schema.stem: single}, quiet=True, started=feed, port=port)
 
 
 def _feed(data: Path, schema: Path, address: str) -> None:

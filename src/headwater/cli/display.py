@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headwater.cli.console import complain, out, say, shown
 from headwater.public import protocol as registry
-from headwater.public.outlook import Outlook, is_poor, outlook
+from headwater.public.outlook import is_poor, outlook
 from headwater.public.protocol import IN_WORDS, ONE_WAY
 from headwater.public.release import Release
 from headwater.public.tally import Tally
@@ -26,8 +26,7 @@ class Display:
     def __init__(self, *, endless: bool = False) -> None:
         self._endless = endless
         self._run: Run | None = None
-        self._began, self._from, self._t = time.monotonic(), 0, 0
-        self._guarantee, self._releases = "", 0
+        self._began, self._from, self._t, self._releases = time.monotonic(), 0, 0, 0
         self._tally = Tally()
         self._quarantine: Path | None = None
         self._last: Published | None = None
@@ -50,7 +49,7 @@ class Display:
 
     def start(self, run: Run) -> None:
         """Show a run from now on, and say whether it continues from somewhere."""
-        self._run, self._from, self._guarantee = run, run.t, str(run.synth.guarantee)
+        self._run, self._from = run, run.t
         self.update()
         if run.t:
             say(f"going on from record {run.t:,}")
@@ -62,13 +61,6 @@ class Display:
         if self._run:
             self._t = self._run.t
             self._tally, self._quarantine = self._run.tally, self._run.quarantine
-
-    def expect(self, expected: Outlook) -> None:
-        """Say how good releases can be, and warn if that is not good."""
-        if expected.poor:
-            complain(str(expected), "yellow", "warning:")
-        else:
-            say(str(expected))
 
     def show(self, published: Published) -> None:
         """Show a new release. The first one of a run warns if it says little."""
@@ -90,7 +82,7 @@ class Display:
         table = Table.grid(padding=(0, 2))
         table.add_row("records in", f"[bold]{self._t:,}[/]   {self._rate():,.0f} a second")
         if self._run:
-            table.add_row("guarantee", shown(f"{self._guarantee}, in all, for ever"))
+            table.add_row("guarantee", shown(f"{self._run.synth.guarantee}, in all, for ever"))
         last = f", the last in {self._last.place}" if self._last else ""
         table.add_row("releases", shown(f"{self._releases}{last}"))
         if self._last:
@@ -127,14 +119,13 @@ def _warn_of_poor(release: Release) -> None:
         records_per_person=release.guarantee.records,
     )
     later = f"From about {likely.needed:,} records on releases say more" if likely.needed else "Later ones say more"
-    text = f"the release of {release.t:,} records says little of the data: {expected}{about}. {later};"
-    complain(f"{text} fewer columns, fewer listed values and a larger ε help too", "yellow", "warning:")
+    text = f"the release of {release.t:,} records says little of the data: {expected}{about}. {later}"
+    complain(text, "yellow", "warning:")
 
 
 def say_tally(tally: Tally, quarantine: Path | None) -> None:
     """Print for the operator what was clipped, unlisted, missing or bad in all of the run so far."""
-    lines = list(tally.lines())
-    if lines:
+    if lines := list(tally.lines()):
         say("secret, counted without noise (for you only; it is in no release):", style="bold")
         for line in lines:
             say(f"  {line}")
@@ -145,10 +136,9 @@ def say_tally(tally: Tally, quarantine: Path | None) -> None:
 
 def warn_of_loss(tally: Tally) -> None:
     """Warn loudly if much of the data is lost on the way in; also where nothing else says that this is secret."""
-    found = list(tally.warnings())
-    for text in found:
-        complain(text, "bold red", "WARNING:")
-    if found:
+    if found := list(tally.warnings()):
+        for text in found:
+            complain(text, "bold red", "WARNING:")
         complain("shares are counted without noise: they are for you only, and in no release", "bold red")
         complain("a run keeps its schema: another one needs a new run (--out), which costs its ε again", "bold red")
 

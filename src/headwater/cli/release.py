@@ -43,14 +43,14 @@ def command(
     Example: headwater release releases.state --out windows --last 50000
     """
     sink = FolderSink(out_, format_, rows=limit("--rows", rows))
-    place, text = _published(state, sink, last, since, allow_copy)
-    if not (Path(place) / f"data.{format_}").exists():  # what was published stays as it is
+    published = _published(state, sink, last, since, allow_copy)
+    if not (Path(published.place) / f"data.{format_}").exists():  # what was published stays as it is
         raise ValueError(
-            f"{place}: this release was published before, in another format or so long ago that its table was "
-            "removed; give another --out for this one"
+            f"{published.place}: this release was published before, in another format or so long ago that its table "
+            "was removed; give another --out for this one"
         )
-    say(text)
-    start, end = read_card(Path(place))["span"]
+    say(str(published))
+    start, end = read_card(Path(published.place))["span"]
     wanted = last or (end - since if since is not None else end - start)
     if end - start > 1.1 * wanted:
         say(
@@ -59,29 +59,24 @@ def command(
         )
 
 
-def _published(state: Path, sink: FolderSink, last: int | None, since: int | None, allow_copy: bool) -> tuple[str, str]:
-    """Where the release is, and what it is in words."""
+def _published(state: Path, sink: FolderSink, last: int | None, since: int | None, allow_copy: bool) -> Published:
+    """Publish from a state: of a run, or one that `Synthesizer.save` wrote."""
     if state.is_file() and not is_state(state):
-        published = _from_file(state, sink, last, since)
-        return published.place, str(published)
+        return _from_file(state, sink, last, since)
     try:
         with Run.resume(state, sink, allow_copy=allow_copy) as run:
             _refuse_empty(state, run.t)
-            published = run.publish_to(sink, last=last, since=since)
+            return run.publish_to(sink, last=last, since=since)
     except StateInUseError:
         moment = Moment.read(measured_beside(state))
         sink.begin(moment.run_id)
         release = moment.release(last=last, since=since)
-        published = sink.there(release, moment.run_id) or sink.publish(release, moment.run_id)
         say(f"a run uses this state: this is the last moment that it has kept, of {moment.t:,} records")
-    return published.place, str(published)
+        return sink.there(release, moment.run_id) or sink.publish(release, moment.run_id)
 
 
 def _from_file(path: Path, sink: FolderSink, last: int | None, since: int | None) -> Published:
-    """Publish from a file that `Synthesizer.save` wrote, after writing back what the release has measured.
-
-    Its owner may save a newer state meanwhile, which must stay: nothing is published then.
-    """
+    """What the release measures is written back first. A newer state that its owner saves meanwhile stays."""
     read, synth = path.stat(), Synthesizer.load(path)
     _refuse_empty(path, synth.t)
     sink.begin(synth.run_id)

@@ -13,16 +13,17 @@ from typing import Annotated, Any
 
 import typer
 
-from headwater.cli import options
+from headwater.cli.console import complain, say
 from headwater.cli.display import Display, ShownSink
 from headwater.cli.exit_codes import Exit, reports_errors
+from headwater.cli.options import INTEGER, NUMBER, RECORDS, RunOptions, takes_run_options
 from headwater.public.budget import warn_of_delta
 from headwater.public.outlook import outlook
 from headwater.public.schema import InputSchema, Schema
 from headwater.public.tables import pyarrow
 from headwater.public.tally import policy_of
 from headwater.run import Run, RunConfig, Schedule, feed
-from headwater.run.config import KEEP, ROWS, limit
+from headwater.run.config import limit
 from headwater.run.feed import MEASURE_EVERY
 from headwater.run.lock import StateInUseError, StoreError
 from headwater.run.restore import state_beside
@@ -33,6 +34,7 @@ _PATIENCE = 5.0  # seconds until a state that is in use is refused
 
 
 @reports_errors
+@takes_run_options
 def command(
     *,
     inputs: Annotated[
@@ -40,44 +42,27 @@ def command(
         typer.Argument(metavar="INPUT", help="Files or folders, oldest records first; - is standard input."),
     ] = None,
     schema: Annotated[Path, typer.Option(help="What the columns are: a TOML or JSON file.")],
-    epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.", **options.NUMBER)],
-    delta: options.Delta = 0.0,
-    out_: options.Out = Path("releases"),
-    every: options.Every = "10000",
-    state: options.State = None,
+    epsilon: Annotated[float, typer.Option(help="The privacy budget of the whole run, for ever.", **NUMBER)],
     no_state: Annotated[bool, typer.Option("--no-state", help="Keep nothing: the run cannot be continued.")] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep reading what is added to the last file or folder.")
     ] = False,
-    mechanism: options.Mechanism = "auto",
-    format_: options.Format = "parquet",
-    rows: options.Rows = str(ROWS),
-    keep: options.Keep = str(KEEP),
     window: Annotated[
         list[int] | None,
-        typer.Option(help="Also publish so many of the last records, in a subfolder. Repeatable.", **options.RECORDS),
+        typer.Option(help="Also publish so many of the last records, in a subfolder. Repeatable.", **RECORDS),
     ] = None,
     measure_every: Annotated[
-        float, typer.Option(help="Seconds between moments that other processes can see.", **options.NUMBER)
+        float, typer.Option(help="Seconds between moments that other processes can see.", **NUMBER)
     ] = MEASURE_EVERY,
-    bad_rows: options.BadRows = None,
     stdin_continues: Annotated[
         bool,
         typer.Option("--stdin-continues", help="When a run is continued: standard input starts with new records."),
     ] = False,
-    allow_copy: options.AllowCopy = False,
-    expect: options.Expect = None,
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
     topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
     topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
-    person: options.PersonColumn = None,
-    records_per_person: options.PersonRecords = None,
-    person_period: options.PersonPeriod = None,
-    null_person: options.NullPerson = "refuse",
-    records_per_bucket: options.PersonBucket = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For tests only: a seeded run protects nobody.", **options.INTEGER)
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.", **INTEGER)] = None,
+    how: RunOptions,
 ) -> None:
     """Read records in order of time and publish synthetic tables, again and again, under one ε.
 
@@ -90,29 +75,29 @@ def command(
         raise ValueError("give files to read, or --kafka and --topic")
     if topic_format not in ("json", "csv"):
         raise ValueError(f"the values of a topic are json or csv, not {topic_format!r}")
-    kept = None if no_state else state or state_beside(out_)
-    Thread(target=_import_ahead, args=(format_,), name="headwater-import").start()
+    kept = None if no_state else how.state or state_beside(how.out_)
+    Thread(target=_import_ahead, args=(how.format_,), name="headwater-import").start()
     with _interruptible() as stop, Display(endless=follow or kafka is not None) as display:
         try:
-            whose = options.person_of(person, records_per_person, person_period, null_person, records_per_bucket)
-            known = Schema.load(schema)
-            config = RunConfig(known, epsilon, mechanism, seed, delta, whose, expect)
-            policy = policy_of(bad_rows, config.schema)
+            whose, known = how.declared_person(), Schema.load(schema)
+            config = RunConfig(known, epsilon, how.mechanism, seed, how.delta, whose, how.expect)
+            policy = policy_of(how.bad_rows, config.schema)
             if policy == "quarantine" and kept is None:
                 raise ValueError("--bad-rows quarantine needs a state: leave out --no-state, or use --bad-rows null")
-            if expect is not None:
-                _look_ahead(config, expect, display)
-            limits = {"rows": limit("--rows", rows), "keep": limit("--keep", keep)}
-            windows = {n: ShownSink(display, out_ / f"last-{n}", format_, **limits) for n in window or ()}
-            how: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(every), "allow_copy": allow_copy}
-            with _opened(config, ShownSink(display, out_, format_, **limits), how | {"windows": windows}) as run:
+            if how.expect is not None:
+                _look_ahead(config, how.expect)
+            limits = {"rows": limit("--rows", how.rows), "keep": limit("--keep", how.keep)}
+            sink = ShownSink(display, how.out_, how.format_, **limits)
+            windows = {n: ShownSink(display, how.out_ / f"last-{n}", how.format_, **limits) for n in window or ()}
+            opened: dict[str, Any] = {"state": kept, "schedule": Schedule.parse(how.every), "windows": windows}
+            with _opened(config, sink, allow_copy=how.allow_copy, **opened) as run:
                 display.start(run)
                 try:
                     if kafka is not None and topic is not None:
                         from headwater import kafka as topics
 
+                        extra = known.reading.get("ignore_extra", False)
                         with topics.Topic(kafka, topic, run.position(topics.POSITION)) as messages:
-                            extra = known.reading.get("ignore_extra", False)
                             reading: dict[str, Any] = {"bad_rows": policy, "ignore_extra": extra}
                             topics.feed(run, messages, topic_format, **reading, progress=display.update)
                     else:
@@ -131,12 +116,12 @@ def command(
                         display.update()
         except KeyboardInterrupt:
             stop.at_once = True
-    display.summarize(out_, kept, stopped=stop.stopped, left=stop.left)
+    display.summarize(how.out_, kept, stopped=stop.stopped, left=stop.left)
     if stop.stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
 
 
-def _look_ahead(config: RunConfig, expect: int, display: Display) -> None:
+def _look_ahead(config: RunConfig, expect: int) -> None:
     """Say what errors to expect of so many records."""
     if expect < 1:
         raise ValueError(f"--expect must be a whole number of records from 1 on, not {expect}")
@@ -144,7 +129,11 @@ def _look_ahead(config: RunConfig, expect: int, display: Display) -> None:
     each: dict[str, Any] = {"delta": config.delta, "mechanism": config.mechanism}
     if config.person:
         each |= {"records_per_person": config.person.records, "records_per_bucket": config.person.per_bucket}
-    display.expect(outlook(config.schema, epsilon=config.epsilon, records=expect, expect=expect, **each))
+    likely = outlook(config.schema, epsilon=config.epsilon, records=expect, expect=expect, **each)
+    if likely.poor:
+        complain(str(likely), "yellow", "warning:")
+    else:
+        say(str(likely))
 
 
 def _import_ahead(format_: str) -> None:
@@ -154,7 +143,7 @@ def _import_ahead(format_: str) -> None:
             pyarrow(part)
 
 
-def _opened(config: RunConfig, sink: ShownSink, options: dict[str, Any]) -> Run:
+def _opened(config: RunConfig, sink: ShownSink, **options: Any) -> Run:  # noqa: ANN401 - those of `Run.open`
     """The run, as soon as its state is free: a command that looks into a stopped run has it for a moment."""
     end = time.monotonic() + _PATIENCE
     while True:

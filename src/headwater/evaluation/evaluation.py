@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
 from statistics import fmean
@@ -12,28 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from headwater.evaluation import measures
 from headwater.evaluation.axes import Floats, column_axes
 from headwater.evaluation.inputs import Rows, tables_of
 from headwater.evaluation.meaning import (
     TOTAL_VARIATION,
     W1_MEANS,
-    Answer,
     about_columns,
     about_pairs,
     about_rows,
+    answer,
     grade,
 )
-from headwater.evaluation.measures import (
-    ColumnDistance,
-    QueryErrors,
-    TableDistance,
-    binned,
-    column_distance,
-    dependence_of,
-    errors_of,
-    sides_of,
-    table_distance,
-)
+from headwater.evaluation.measures import ColumnDistance, QueryErrors
+from headwater.evaluation.w1 import W1
 from headwater.public.protocol import AnySchema
 
 NOT_PRIVATE = "NOT PRIVATE: computed from the real data without noise. Do not publish."
@@ -75,7 +67,7 @@ class Evaluation:
     pairs: Floats
     dependence: tuple[Floats, Floats]
     queries: QueryErrors
-    distance: TableDistance
+    distance: W1 | str
     cut: dict[str, float]
     shortage: str | None = None
 
@@ -108,7 +100,7 @@ class Evaluation:
         ]
         return sorted(found, key=lambda pair: -pair[2])
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[dict[str, Any]]:
         """Which kinds of questions the synthetic table answers how well."""
         found = [about_columns({column.name: column.error for column in self.ranked_columns})]
         if ranked := self.ranked_pairs:
@@ -117,13 +109,14 @@ class Evaluation:
             several = f"{shares} of {len(ranked)} pairs; the worst is {x} × {y} with {worst:.3f}"
             found.append(about_pairs(self.two_way, several if len(ranked) > 1 else f"{x} × {y}"))
         boxes = f"mean of {self.queries.count} random boxes; 95% are off by at most {self.queries.percentile_95:.4f}"
-        found.append(Answer("Ranges of up to three columns", self.queries.mean, boxes))
+        found.append(answer("Ranges of up to three columns", self.queries.mean, boxes))
         return [*found, about_rows(self.two_way if ranked else None, self.rows[1])]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: what is unknown is ``None``."""
         real, synthetic = self.dependence
-        distance, ranked = self.distance.w1, self.ranked_pairs
+        distance, ranked = self.distance, self.ranked_pairs
+        w1 = dict.fromkeys(("value", "error", "method")) if isinstance(distance, str) else asdict(distance)
         return {
             "warning": NOT_PRIVATE,
             "shortage": self.shortage,
@@ -134,12 +127,7 @@ class Evaluation:
                 "worst": ranked[0][2] if ranked else None,
                 "pairs": [{"columns": [x, y], "error": error} for x, y, error in ranked],
             },
-            "w1": {
-                "value": distance and distance.value,
-                "error": distance and distance.error,
-                "method": distance and distance.method,
-                "reason": self.distance.reason,
-            },
+            "w1": w1 | {"reason": distance if isinstance(distance, str) else None},
             "columns": [
                 vars(column) | {"distance": None if math.isnan(column.distance) else column.distance}
                 for column in self.columns
@@ -152,7 +140,7 @@ class Evaluation:
                 "difference": self.difference.tolist(),
             },
             "queries": vars(self.queries).copy(),
-            "answers": [answer.to_dict() for answer in self.answers()],
+            "answers": self.answers(),
         }
 
     def _summary(self) -> list[tuple[str, ...]]:
@@ -171,12 +159,11 @@ class Evaluation:
             i, j = np.unravel_index(int(worst.argmax()), worst.shape)
             pair = f" ({self.columns[i].name} and {self.columns[j].name})" if worst[i, j] > 0 else ""
             found.append(("largest change of dependence", f"{self.difference[i, j]:+.4f}{pair}"))
-        distance = self.distance.w1
-        if distance is None:
-            found.append(("W1 in the unit cube", f"left out: {self.distance.reason}"))
+        if isinstance(self.distance, str):
+            w1 = f"left out: {self.distance}"
         else:
-            beside = "(exact)" if distance.error == 0 else f"± {distance.error:.4f}"
-            found.append(("W1 in the unit cube", f"{distance.value:.4f} {beside}"))
+            w1 = f"{self.distance.value:.4f} " + (f"± {self.distance.error:.4f}" if self.distance.error else "(exact)")
+        found.append(("W1 in the unit cube", w1))
         for name, share in self.cut.items():
             found.append(("BOUNDS CUT", f"{name}: {max(share, 0.0001):.2%} of the real values are beyond them; {_CUT}"))
         return found
@@ -255,17 +242,17 @@ def compare(
         if not ((points >= 0) & (points <= 1)).all():
             raise ValueError(f"{name} has points outside the unit cube: encode the table with its schema first")
     columns = column_axes(schema)
-    x, y = sides_of(real.points, columns), sides_of(synthetic, columns)
-    bins = [binned(points, columns) for points in (real.points, synthetic)]
-    errors, tally = errors_of(*bins), real.tally
+    x, y = measures.sides_of(real.points, columns), measures.sides_of(synthetic, columns)
+    bins = [measures.binned(points, columns) for points in (real.points, synthetic)]
+    errors, tally = measures.errors_of(*bins), real.tally
     clipped = {name: counts.get("clipped", 0) / max(tally.records, 1) for name, counts in tally.columns.items()}
     return Evaluation(
         rows=(len(real.points), len(synthetic)),
-        columns=tuple(map(column_distance, columns, x, y, np.diag(errors).tolist())),
+        columns=tuple(map(measures.column_distance, columns, x, y, np.diag(errors).tolist())),
         pairs=errors,
-        dependence=(dependence_of(bins[0]), dependence_of(bins[1])),
-        queries=QueryErrors.of(x, y, columns, seed),
-        distance=table_distance(real.points, synthetic),
+        dependence=(measures.dependence_of(bins[0]), measures.dependence_of(bins[1])),
+        queries=measures.query_errors(x, y, columns, seed),
+        distance=measures.table_distance(real.points, synthetic),
         cut=dict(sorted(((name, share) for name, share in clipped.items() if share), key=lambda one: -one[1])),
         shortage=shortage,
     )

@@ -36,10 +36,6 @@ class Rows:
     points: Floats
     tally: Tally = field(default_factory=Tally)
 
-    def known(self) -> Floats:
-        """Without rows that are no records."""
-        return known(self.points)
-
 
 def known(points: Floats) -> Floats:
     """Rows that are records: the others are NaN."""
@@ -49,11 +45,7 @@ def known(points: Floats) -> Floats:
 def tables_of(
     real: object, synthetic: object, schema: AnySchema | None = None, *, reading: dict[str, Any] | None = None
 ) -> tuple[Rows, Floats, AnySchema, str | None]:
-    """Both tables as points, and their schema. A release is compared with the records that it is about.
-
-    The last part is a warning if real records are missing. ``reading`` holds fields of
-    `headwater.secret.read.Options`: how files of real records are read.
-    """
+    """Both tables as points, their schema, and a warning if real records are missing that a release is about."""
     span: tuple[int, int] | None = None
     if isinstance(synthetic, Release):
         schema, span = schema or synthetic.schema, synthetic.span
@@ -66,19 +58,16 @@ def tables_of(
     if schema is None:
         raise ValueError("name the schema of these tables (schema=), or give a release, which has one")
     rows = joined(rows_of(real, schema, **reading or {}), schema.dimension, span[1] if span else None)
-    short = shortage(len(rows.points), span, known=len(rows.known())) if span is not None else None
+    short = shortage(len(rows.points), span, known=len(known(rows.points))) if span is not None else None
     if span is not None and len(rows.points) >= span[1]:  # a release is about some records, not about all since
         rows = Rows(rows.points[slice(*span)], rows.tally)
     ours = schema.for_releases() if _are_paths(synthetic) and isinstance(schema, Schema) else schema
     made = joined(rows_of(synthetic, ours), schema.dimension).points
-    return Rows(rows.known(), rows.tally), made, schema, short
+    return Rows(known(rows.points), rows.tally), made, schema, short
 
 
 def shortage(rows: int, span: tuple[int, int], which: str = "the release", known: int | None = None) -> str | None:
-    """A warning if there are too few real records for a release about those of ``span``; None if there are enough.
-
-    Just as many as the span is long are taken for its own. So many of them are ``known``: the others are bad rows.
-    """
+    """A warning if there are too few real records for a release; just as many as the span is long are its own."""
     start, end = span
     if known is not None and known < FEW_KNOWN * rows:
         return (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 RELIABLE, ROUGH = 0.02, 0.10
 """Up to the first error answers are called reliable, up to the second rough: two and ten percentage points."""
@@ -36,40 +36,30 @@ def grade(error: float) -> str:
     return GRADES[(error > RELIABLE) + (error > ROUGH)]
 
 
-@dataclass(frozen=True)
-class Answer:
-    """How well one kind of question is answered."""
-
-    question: str
-    error: float
-    detail: str
-
-    def to_dict(self) -> dict[str, object]:
-        """For JSON."""
-        return {"question": self.question, "error": self.error, "grade": grade(self.error), "detail": self.detail}
+def answer(question: str, error: float, detail: str) -> dict[str, Any]:
+    """How well one kind of question is answered, for JSON."""
+    return {"question": question, "error": error, "grade": grade(error), "detail": detail}
 
 
-def about_columns(errors: Mapping[str, float]) -> Answer:
+def about_columns(errors: Mapping[str, float]) -> dict[str, Any]:
     """Questions about one column: the mean error, and which columns are better and worse."""
-    groups = {name: [column for column, error in errors.items() if grade(error) == name] for name in GRADES}
-    detail = "; ".join(f"{name}: {_some(found)}" for name, found in reversed(groups.items()) if found)
-    return Answer("One column: shares, means, quantiles", fmean(errors.values()), detail)
+    found = []
+    for name in reversed(GRADES):
+        if columns := [column for column, error in errors.items() if grade(error) == name]:
+            more = f" and {len(columns) - _NAMED} more" if len(columns) > _NAMED else ""
+            found.append(f"{name}: {', '.join(columns[:_NAMED])}{more}")
+    return answer("One column: shares, means, quantiles", fmean(errors.values()), "; ".join(found))
 
 
-def about_pairs(mean: float, detail: str) -> Answer:
+def about_pairs(mean: float, detail: str) -> dict[str, Any]:
     """Questions about two columns together."""
-    return Answer("Two columns: cross tables, means by group", mean, detail)
+    return answer("Two columns: cross tables, means by group", mean, detail)
 
 
-def about_rows(pairs: float | None, rows: int) -> Answer:
+def about_rows(pairs: float | None, rows: int) -> dict[str, Any]:
     """How small a group can be, by the mean error of pairs if it is known."""
     small = ""
     if pairs is not None:
         few = float(f"{max(pairs * rows, 1):.2g}")  # two digits say something
         small = f"a group of fewer than about {few:,.0f} rows, two columns at a time, can be all error; "
-    return Answer("Small groups and single rows", 1.0, f"{small}no synthetic row is a real one")
-
-
-def _some(names: list[str]) -> str:
-    """The first of some names, and how many more there are."""
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return answer("Small groups and single rows", 1.0, f"{small}no synthetic row is a real one")

@@ -111,27 +111,14 @@ def _entropy(counts: Integers) -> float:
 
 @dataclass(frozen=True)
 class ColumnDistance:
-    """How far one column is from the real one. NOT PRIVATE.
-
-    Parameters
-    ----------
-    name, kind
-        Of the column.
-    error
-        Total variation on 16 bins or on the categories, missing values among them.
-    measure, distance
-        ``"W1"`` of the values that are there, in units of the column's range; of categories ``"total variation"``.
-        ``nan`` if a table has no value of this column.
-    missing_real, missing_synthetic
-        Shares of missing values.
-    """
+    """How far one column is from the real one. NOT PRIVATE."""
 
     name: str
     kind: str
-    error: float
-    measure: str
-    distance: float
-    missing_real: float
+    error: float  # total variation on 16 bins or on the categories, missing values among them
+    measure: str  # "W1" of the values that are there, in units of the column's range; of categories "total variation"
+    distance: float  # by this measure; nan if a table has no value of this column
+    missing_real: float  # share of the values
     missing_synthetic: float
 
     @property
@@ -156,30 +143,20 @@ def column_distance(column: ColumnAxis, real: Side, synthetic: Side, error: floa
     return ColumnDistance(column.name, column.kind, error, measure, distance, *gone)
 
 
-@dataclass(frozen=True)
-class TableDistance:
-    """W₁ of two tables in the unit cube, or why it is left out."""
-
-    w1: W1 | None
-    reason: str | None = None
-
-
-def table_distance(x: Floats, y: Floats) -> TableDistance:
-    """W₁ of two tables, left out where it could not be compared with anything.
+def table_distance(x: Floats, y: Floats) -> W1 | str:
+    """W₁ of two tables, or why it is left out: it could not be compared with anything.
 
     On a grid, moves within a cell are not seen. How much that is, is estimated from grids of half and a quarter of the
     side: what halving changes, for each of the levels that are left.
     """
     d = x.shape[1]
     if d not in (1, *DEFAULT_SIDE):
-        return TableDistance(
-            None, f"in {d} columns any two samples are far apart; the errors of columns and pairs have no such bias"
-        )
+        return f"in {d} columns any two samples are far apart; the errors of columns and pairs have no such bias"
     exact = d == 1 or (fits_exact(len(x), len(y)) and max(len(x), len(y)) <= EXACT_ROWS)
     found = w1(x, y) if exact else _on_grids(x, y)
     if found.error > SMALL_ENOUGH * found.value:
-        return TableDistance(None, f"the grid makes it {found.value:.4f} ± {found.error:.4f}, which says too little")
-    return TableDistance(found)
+        return f"the grid makes it {found.value:.4f} ± {found.error:.4f}, which says too little"
+    return found
 
 
 def _on_grids(x: Floats, y: Floats) -> W1:
@@ -206,12 +183,12 @@ class QueryErrors:
     percentile_95: float
     largest: float
 
-    @staticmethod
-    def of(real: list[Side], synthetic: list[Side], columns: Sequence[ColumnAxis], seed: int) -> QueryErrors:
-        """The errors of one table's answers against the other's, to the boxes that a seed draws."""
-        shares = [_answers(side, columns, np.random.default_rng([seed, 2])) for side in (real, synthetic)]
-        errors = np.abs(shares[0] - shares[1])
-        return QueryErrors(QUERIES, float(errors.mean()), float(np.percentile(errors, 95)), float(errors.max()))
+
+def query_errors(real: list[Side], synthetic: list[Side], columns: Sequence[ColumnAxis], seed: int) -> QueryErrors:
+    """The errors of one table's answers against the other's, to the boxes that a seed draws."""
+    shares = [_answers(side, columns, np.random.default_rng([seed, 2])) for side in (real, synthetic)]
+    errors = np.abs(shares[0] - shares[1])
+    return QueryErrors(QUERIES, float(errors.mean()), float(np.percentile(errors, 95)), float(errors.max()))
 
 
 def _answers(side: list[Side], columns: Sequence[ColumnAxis], rng: np.random.Generator) -> Floats:

@@ -36,27 +36,25 @@ def growth(releases: Sequence[Release]) -> dict[str, Any]:
 def error(releases: Sequence[Release], measured: Sequence[float | None] = ()) -> dict[str, Any] | None:
     """The typical error over the number of records, a band up to what is rarely exceeded, and what was measured.
 
-    A release that states no error, or was not measured, has no point on that line: ``None`` in its place. ``None`` if
-    nothing is known of any release.
+    A release has no point (``None``) where it states no error or was not measured; None for all if nothing is known.
     """
-    found = [measured[i] if i < len(measured) else None for i in range(len(releases))]
     stated = [r["typical"] is not None and r["upper"] is not None and r["t"] > 0 for r in releases]
-    known = [r for r, is_stated, value in zip(releases, stated, found, strict=True) if is_stated or value is not None]
-    values = [
-        r[key] for r, is_stated in zip(releases, stated, strict=True) if is_stated for key in ("typical", "upper")
-    ]
-    values += [value for value in found if value is not None]
+    lines: dict[str, list[float | None]] = {
+        key: [r[key] if is_stated else None for r, is_stated in zip(releases, stated, strict=True)]
+        for key in ("typical", "upper")
+    }
+    lines["measured"] = [*measured, *[None] * len(releases)][: len(releases)]
+    points = [(max(r["t"], 1), value) for line in lines.values() for r, value in zip(releases, line, strict=True)]
+    known = [(t, value) for t, value in points if value is not None]
     if not known:
         return None
-    x, y = Scale.of([max(release["t"], 1) for release in known]), Scale.of(values, zero=True)
-
-    def at(release: Release, value: float) -> tuple[float, float]:
-        return x.at(max(release["t"], 1)), y.at(value)
+    x, y = Scale.of([t for t, _ in known]), Scale.of([value for _, value in known], zero=True)
 
     def line(key: str) -> list[tuple[float, float] | None]:
-        return [at(r, r[key]) if is_stated else None for r, is_stated in zip(releases, stated, strict=True)]
+        both = zip(releases, lines[key], strict=True)
+        return [None if value is None else (x.at(max(r["t"], 1)), y.at(value)) for r, value in both]
 
-    typical = [release["typical"] for release, is_stated in zip(releases, stated, strict=True) if is_stated]
+    typical = [value for value in lines["typical"] if value is not None]
     said = "Expected error from {} at the first release that states one to {} at the last"
     return {
         "measure": releases[-1]["measure"],
@@ -64,7 +62,7 @@ def error(releases: Sequence[Release], measured: Sequence[float | None] = ()) ->
         "y": y.to_dict(releases[-1]["measure"]),
         "series": line("typical"),
         "band": line("upper") if typical else None,
-        "measured": [None if v is None else at(r, v) for r, v in zip(releases, found, strict=True)],
+        "measured": line("measured"),
         "describe": said.format(typical[0], typical[-1]) if typical else "Measured error of each release",
     }
 

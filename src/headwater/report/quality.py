@@ -7,18 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.evaluation import meaning
 from headwater.evaluation.axes import ColumnAxis, Floats
 from headwater.evaluation.evaluation import WORST, Evaluation
-from headwater.evaluation.meaning import (
-    TOTAL_VARIATION,
-    W1_CUBE,
-    W1_MEANS,
-    Answer,
-    about_columns,
-    about_pairs,
-    about_rows,
-    grade,
-)
+from headwater.evaluation.meaning import about_columns, about_pairs, about_rows, grade
 from headwater.evaluation.measures import binned, dependence_of, total_variation
 from headwater.evaluation.w1 import DEFAULT_SIDE, fits_exact, w1
 from headwater.public.protocol import TWO_WAY
@@ -89,21 +81,21 @@ def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: 
     error = card["expected_error"] or {}
     measure, (typical, upper) = error.get("measure", "W1"), (error.get(key, math.inf) for key in ("typical", "upper"))
     answers = [about_columns({name: pair[0] for name, pair in ranked})] if ranked else []
+    said = [meaning.TOTAL_VARIATION] * bool(ranked or measure == TWO_WAY) + [meaning.W1_CUBE] * (measure == "W1")
     if math.isfinite(typical) and math.isfinite(upper):
         if measure == TWO_WAY:
             rare = f"mean of all pairs, expected from public numbers; below {upper:.3g} in nine cases of ten"
             answers.append(about_pairs(typical, rare))
         elif ranges := [_range(column) for column in columns if column.ordered]:
             rare = f"at most, if W1 is {typical:.2g} as expected; it is below {upper:.2g} in nine cases of ten"
-            answers.append(Answer("Means of columns, in parts of their range", typical / min(ranges), rare))
+            answers.append(meaning.answer("Means of columns, in parts of their range", typical / min(ranges), rare))
         answers.append(about_rows(typical if measure == TWO_WAY else None, card["rows"]))
     return {
         "measured": False,
-        "meaning": [TOTAL_VARIATION] * bool(ranked or measure == TWO_WAY) + [W1_CUBE] * (measure == "W1"),
-        "answers": [answer.to_dict() for answer in answers],
+        "meaning": said,
+        "answers": answers,
         "columns": [
-            {"name": name, "error": None, "expected": pair[0], "upper": pair[1], "grade": grade(pair[0])}
-            for name, pair in ranked
+            {"name": name, "error": None, "expected": pair[0], "grade": grade(pair[0])} for name, pair in ranked
         ],
         "pairs": [],
         "dependence": {
@@ -116,17 +108,16 @@ def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: 
 def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[ColumnAxis]) -> dict[str, Any]:
     """From a comparison with the real data: NOT PRIVATE."""
     expected = dict(zip((c.name for c in columns), expected_columns(card, columns), strict=True))
-    distance, (real, synthetic) = found.distance.w1, found.dependence
+    said, (real, synthetic) = found.to_dict(), found.dependence
     return {
         "measured": True,
-        "meaning": [TOTAL_VARIATION, W1_MEANS],
-        "answers": [answer.to_dict() for answer in found.answers()],
+        "meaning": [meaning.TOTAL_VARIATION, meaning.W1_MEANS],
+        "answers": said["answers"],
         "columns": [
             {
                 "name": column.name,
                 "error": column.error,
                 "expected": (pair := expected[column.name]) and pair[0],
-                "upper": pair and pair[1],
                 "grade": grade(column.error),
                 "w1": column.distance if column.has_w1 else None,
             }
@@ -134,8 +125,8 @@ def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[
         ],
         "pairs": [{"x": x, "y": y, "error": e, "grade": grade(e)} for x, y, e in found.ranked_pairs[:WORST]],
         "pairs_total": len(found.ranked_pairs),
-        "cut": [{"name": name, "share": share} for name, share in found.cut.items()],
-        "w1": {"value": distance.value, "error": distance.error} if distance else {"reason": found.distance.reason},
+        "cut": said["bounds_that_cut"],
+        "w1": said["w1"],
         "dependence": {
             "names": [column.name for column in columns],
             "synthetic": synthetic.round(4).tolist(),

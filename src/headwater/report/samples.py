@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, time
 from typing import Any
 
 from headwater.evaluation.axes import Floats
@@ -15,8 +14,11 @@ def texts(schema: Any, points: Floats) -> list[list[str | None]]:  # noqa: ANN40
     """Rows at points of the cube as text, None where a value is missing. Numbers have their decimals, or six digits."""
     columns = getattr(schema, "columns", {})
     exact = {name for name, column in columns.items() if getattr(column, "grid", None) is not None}
-    kinds = {name: column for name, column in columns.items() if column.kind == "datetime"}
-    days = {name for name, column in kinds.items() if not microseconds(column.step) % microseconds("1d")}
+    days = {
+        name
+        for name, column in columns.items()
+        if column.kind == "datetime" and not microseconds(column.step) % microseconds("1d")
+    }
     records: list[dict[str, Any]] = schema.decode(points, "records")
     return [[_text(v, exact=name in exact, day=name in days) for name, v in record.items()] for record in records]
 
@@ -28,11 +30,7 @@ def _text(value: Any, *, exact: bool, day: bool) -> str | None:  # noqa: ANN401 
         value = value.item()
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, datetime):
-        return value.date().isoformat() if day and value.time() == time() else value.isoformat(sep=" ")
-    if isinstance(value, date | time):
-        return value.isoformat()
     if isinstance(value, float):
         short = f"{value:.15g}" if exact else f"{value:.6g}"
         return f"{value:.0f}" if "e+" in short and abs(value) < 1e15 else short
-    return str(value)
+    return str(value).removesuffix(" 00:00:00") if day else str(value)

@@ -9,25 +9,30 @@ function lineChart(svg, { x, y, series, band, dashed, measured, describe }, inde
   svg.replaceChildren(draw("title", {}, describe));
   svg.append(draw("text", { x: 0, y: 11 }, y.label));
   svg.append(draw("text", { x: left + w, y: height - 4, "text-anchor": "end" }, x.label));
-  for (const [p, label] of y.ticks) {
-    svg.append(draw("line", { class: "grid-line", x1: left, x2: left + w, y1: py(p), y2: py(p) }));
-    svg.append(draw("text", { x: left - 8, y: py(p) + 4, "text-anchor": "end" }, label));
-  }
-  svg.append(draw("line", { class: "axis", x1: left, x2: left + w, y1: top + h, y2: top + h }));
-  ticksBelow(svg, x.ticks, left, w, top + h, width);
+  axes(svg, { left, top, w, h, width }, x.ticks, y.ticks);
   const there = (points) => points.filter((point) => point !== null), dots = there(series);
   const path = (points) => points.map(([a, b], i) => `${i ? "L" : "M"}${px(a).toFixed(1)} ${py(b).toFixed(1)}`).join("");
   if (band) svg.append(draw("path", { class: "band", d: `${path(there(band))}${path([...dots].reverse()).replace("M", "L")}Z` }));
   if (dashed) svg.append(draw("path", { class: "line dashed", d: path(dashed) }));
-  svg.append(draw("path", { class: "line", d: path(dots) }));
-  for (const [a, b] of dots) svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: dots.length > 30 ? 2 : 2.75 }));
-  const beside = there(measured ?? []);
-  if (beside.length) svg.append(draw("path", { class: "line measured", d: path(beside) }));
-  for (const [a, b] of beside) svg.append(draw("circle", { class: "dot measured", cx: px(a), cy: py(b), r: beside.length > 30 ? 2 : 2.75 }));
+  for (const [points, kind] of [[dots, ""], [there(measured ?? []), "measured"]]) {
+    svg.append(draw("path", { class: `line ${kind}`, d: path(points) }));
+    for (const [a, b] of points) svg.append(draw("circle", { class: `dot ${kind}`, cx: px(a), cy: py(b), r: points.length > 30 ? 2 : 2.75 }));
+  }
   if (series[index] === null) return;
   const [a, b] = series[index];
   svg.append(draw("line", { class: "now", x1: px(a), x2: px(a), y1: top, y2: top + h }));
   svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: 5 }));
+}
+
+/** The lines and labels of both axes: ticks are places from 0 to 1 with their labels. */
+function axes(svg, { left, top, w, h, width }, below, beside) {
+  for (const [p, label] of beside) {
+    const y = top + h - p * h;
+    svg.append(draw("line", { class: "grid-line", x1: left, x2: left + w, y1: y, y2: y }));
+    svg.append(draw("text", { x: left - 7, y: y + 4, "text-anchor": "end" }, label));
+  }
+  svg.append(draw("line", { class: "axis", x1: left, x2: left + w, y1: top + h, y2: top + h }));
+  ticksBelow(svg, below, left, w, top + h, width);
 }
 
 /** Shares of rows that are not missing, and the share of those that are. */
@@ -65,11 +70,7 @@ class Histogram {
     const decades = this.log ? Math.max(1, Math.min(5, Math.ceil(Math.log10(highest / leastOf(this.now, this.then))))) : 0;
     const level = (v) => (decades ? Math.max(0, 1 + Math.log10(Math.max(v, 1e-12) / highest) / decades) : v / highest);
     const marks = decades ? range(0, decades).map((i) => highest / 10 ** i) : [0, 0.5, 1].map((part) => part * highest);  // all are round
-    for (const mark of marks) {
-      const at = top + h - level(mark) * h;
-      svg.append(draw("line", { class: "grid-line", x1: left, x2: left + w, y1: at, y2: at }));
-      svg.append(draw("text", { x: left - 6, y: at + 4, "text-anchor": "end" }, tickPercent(mark)));
-    }
+    axes(svg, { left, top, w, h, width }, column.ticks, marks.map((mark) => [level(mark), tickPercent(mark)]));
     const at = (v) => (left + v * w).toFixed(2), up = (v) => (top + h - level(v) * h).toFixed(2);
     const gap = Math.min(1, (w / column.edges.length) * 0.12) / w;
     const bars = heights(column, this.now).map((v, i) =>
@@ -79,8 +80,6 @@ class Histogram {
       const steps = heights(column, this.then).map((v, i) => `V${up(v)}H${at(column.edges[i + 1])}`).join("");
       svg.append(draw("path", { class: "outline", d: `M${at(0)} ${up(0)}${steps}V${up(0)}` }));
     }
-    svg.append(draw("line", { class: "axis", x1: left, x2: left + w, y1: top + h, y2: top + h }));
-    ticksBelow(svg, column.ticks, left, w, top + h, width);
   }
 
   read(event) {
@@ -151,7 +150,7 @@ class Density {
     for (let j = 0; j < ny; j++) for (let i = 0; i < nx; i++) {
       const part = ((across.edges[i + 1] - across.edges[i]) / wide) * ((up.edges[j + 1] - up.edges[j]) / tall);
       const shade = Math.min(255, Math.ceil(255 * Math.sqrt(shares[j * nx + i] / part / top)));
-      pen.fillStyle = `rgb(${palette[shade].join()})`;
+      pen.fillStyle = palette[shade];
       pen.fillRect(xs[i], Math.min(ys[j], ys[j + 1]), xs[i + 1] - xs[i], Math.abs(ys[j] - ys[j + 1]));
     }
     canvas.setAttribute("aria-label", `${this.real ? "Real data" : "Release"}: density of ${names[0]} and ${names[1]}`);
@@ -181,6 +180,41 @@ class Density {
     this.below.firstChild.textContent = i < 0 || j < 0 ? "" : `${across.names[i]} × ${up.names[j]}: ${percent(shares[j * nx + i])}`;
   }
 }
+
+/** The card of a column: its chart, and below it a line for what is pointed at and one for notes. */
+function chartOf(column, kind) {
+  const figure = make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, ...breakable(column.name)), make("span", { class: "soft" }, kind)));
+  const chart = column.labels ? new Bars(column, figure) : new Histogram(column, figure);
+  chart.below = make("p", { class: "below" }, make("span"), make("span"));
+  chart.say = (text) => { chart.below.firstChild.textContent = text; };
+  figure.append(chart.below);
+  chart.figure = figure;
+  return chart;
+}
+
+/** A button for each pair of columns. */
+function offerPairs(pairs, columns, choose) {
+  byId("pairs").hidden = pairs.length === 0;
+  byId("choices").replaceChildren(...pairs.map((pair, i) => {
+    const button = make("button", { type: "button" }, `${columns[pair.x].name} × ${columns[pair.y].name}`);
+    button.addEventListener("click", () => choose(i + 1));
+    return button;
+  }));
+}
+
+/** Draw the densities of a pair in one scale: number ``chosen`` of the buttons, with the frames that are drawn and where. */
+function showPair(pair, columns, chosen, frames, draws) {
+  const top = roundUp(Math.max(...frames.map((f) => (f.rows ? f.most / f.rows : 0)), 1e-6)), palette = colours();
+  byId("choices").childNodes.forEach((button, i) => button.setAttribute("aria-pressed", i === chosen - 1));
+  for (const [density, index] of draws) density.show(pair, [columns[pair.x].name, columns[pair.y].name], index, top, palette);
+  const scale = byId("scale").getContext("2d");
+  palette.forEach((colour, i) => { scale.fillStyle = colour; scale.fillRect(i, 0, 1, 1); });
+  byId("least").textContent = "0%";
+  byId("most").textContent = `${tickPercent(top)} of the rows in one cell`;
+}
+
+/** What an error is measured in. */
+const inWords = (measure) => (measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs");
 
 /** The smallest share that is there: where a logarithmic axis has to reach. */
 const leastOf = (...shares) => Math.min(1, ...shares.flatMap((s) => s ?? []).filter((s) => s > 0));

@@ -64,17 +64,6 @@ function fit(text, width) {
   return letters.join("") + "…";
 }
 
-/** The same, cut in the middle: names that begin alike stay different. */
-function fitMiddle(text, width) {
-  if (widthOf(text) <= width) return text;
-  const letters = Array.from(text);
-  for (let kept = letters.length - 1; kept > 1; kept--) {
-    const shown = `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(-Math.floor(kept / 2)).join("")}`;
-    if (widthOf(shown) <= width) return shown;
-  }
-  return "…";
-}
-
 /** Every n-th label below a line, the smallest n for which they do not touch; those at the ends stay inside the picture. */
 function ticksBelow(svg, ticks, left, width, y, right) {
   const all = ticks.map(([p, label]) => {
@@ -92,26 +81,12 @@ function ticksBelow(svg, ticks, left, width, y, right) {
 
 // ---- colours --------------------------------------------------------------------------------------------------------
 
-/** From Oklab, where distances are about as large as they look, to the bytes of a screen. */
-function bytes(L, a, b) {
-  const l = (L + 0.3963377774 * a + 0.2158037573 * b) ** 3;
-  const m = (L - 0.1055613458 * a - 0.0638541728 * b) ** 3;
-  const s = (L - 0.0894841775 * a - 1.2914855480 * b) ** 3;
-  const linear = [
-    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
-    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
-    -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s,
-  ];
-  return linear.map((v) => Math.round(255 * (v <= 0.0031308 ? 12.92 * Math.max(v, 0) : 1.055 * Math.min(v, 1) ** (1 / 2.4) - 0.055)));
-}
-
 /** 256 colours of evenly changing lightness, from the card's own shade to the strongest; the hue turns on the way. */
 function colours() {
-  const night = dark.matches;
+  const night = dark.matches;  // in Oklch, where distances are about as large as they look
   return range(0, 255).map((i) => {
     const s = i / 255, L = night ? 0.24 + 0.70 * s : 0.985 - 0.72 * s;
-    const hue = (night ? 265 - 165 * s : 105 + 170 * s) * Math.PI / 180;
-    const chroma = 0.125 * Math.sin(Math.PI * Math.min(s * 0.85 + 0.03, 1));
-    return bytes(L, chroma * Math.cos(hue), chroma * Math.sin(hue));
+    const hue = night ? 265 - 165 * s : 105 + 170 * s, chroma = 0.125 * Math.sin(Math.PI * Math.min(s * 0.85 + 0.03, 1));
+    return `oklch(${L.toFixed(4)} ${chroma.toFixed(4)} ${hue.toFixed(1)})`;
   });
 }

@@ -35,27 +35,13 @@ function introduce() {
 }
 
 function build() {
-  state.marginals = columns.map((column) => {
-    const kind = make("span", { class: "soft" }, `${column.kind}${column.log ? ", logarithmic axis" : ""}`);
-    const figure = make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, ...breakable(column.name)), kind));
-    const chart = column.labels ? new Bars(column, figure) : new Histogram(column, figure);
-    const below = make("p", { class: "below" }, make("span"), make("span"));
-    figure.append(below);
-    chart.below = below;
-    byId("marginals").append(figure);
-    chart.say = (text) => { below.firstChild.textContent = text; };
-    return chart;
-  });
-  byId("pairs").hidden = pairs.length === 0;
-  byId("choices").append(...pairs.map((pair, i) => {
-    const button = make("button", { type: "button" }, `${columns[pair.x].name} × ${columns[pair.y].name}`);
-    button.addEventListener("click", () => { state.pair = i + 1; refresh(); });
-    return button;
-  }));
+  state.marginals = columns.map((column) => chartOf(column, `${column.kind}${column.log ? ", logarithmic axis" : ""}`));
+  byId("marginals").append(...state.marginals.map((chart) => chart.figure));
+  offerPairs(pairs, columns, (chosen) => { state.pair = chosen; refresh(); });
   if (pairs.length) state.densities = [false, ...(data.real ? [true] : [])].map((real) => new Density(byId("densities"), real, null, real && data.real.public ? "Real data" : undefined));
   drawQuality(data.quality);
   drawSample(data.sample, data.real, data.columns);
-  state.matrices = buildMatrices(data.quality?.dependence, data.real);
+  drawDependence(data.quality?.dependence, data.real);
   byId("tails").hidden = columns.every((column) => column.labels);
   byId("tails").addEventListener("click", () => {
     const on = byId("tails").getAttribute("aria-pressed") !== "true";
@@ -115,7 +101,6 @@ function refresh() {
   });
   for (const chart of state.marginals) chart.show(index);  // when every note has its lines, and cards their heights
   if (pairs.length) drawPair(index);
-  drawMatrices(state.matrices);
   try { history.replaceState(null, "", `#release=${state.release}&pair=${state.pair}`); } catch { /* some browsers refuse on files */ }
 }
 
@@ -126,7 +111,7 @@ function drawLines(index) {
   byId("error").toggleAttribute("hidden", data.error === null);
   const stated = data.error?.series.some((point) => point !== null), measured = data.error?.measured.some((point) => point !== null);
   byId("error-title").textContent = measured ? (stated ? "Error: expected and measured" : "Measured error") : "Expected error";
-  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
+  const what = inWords(data.error?.measure);
   byId("error-note").textContent = [
     stated ? `Blue: how far a release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.` : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`,
     measured ? `Red: ${stated ? "what it was" : `the error, ${what},`} against the real records.` : data.real && stated ? "It was not measured: W1 can be computed for one to three columns." : "",
@@ -135,17 +120,8 @@ function drawLines(index) {
 }
 
 function drawPair(index) {
-  const pair = pairs[state.pair - 1], names = [columns[pair.x].name, columns[pair.y].name];
-  const frames = [pair.frames[index], ...(pair.real ? [pair.real[index]] : [])];
-  const top = roundUp(Math.max(...frames.map((f) => (f.rows ? f.most / f.rows : 0)), 1e-6));
-  const palette = colours();
-  byId("choices").childNodes.forEach((button, i) => button.setAttribute("aria-pressed", i === state.pair - 1));
-  for (const density of state.densities) density.show(pair, names, index, top, palette);
-  const scale = byId("scale").getContext("2d");
-  palette.forEach((colour, i) => { scale.fillStyle = `rgb(${colour.join()})`; scale.fillRect(i, 0, 1, 1); });
-  byId("least").textContent = "0%";
-  byId("most").textContent = `${tickPercent(top)} of the rows in one cell`;
-  byId("pairs-note").textContent = "The colour follows the root of the share, so that thin places can be seen.";
+  const pair = pairs[state.pair - 1], frames = [pair.frames[index], ...(pair.real ? [pair.real[index]] : [])];
+  showPair(pair, columns, state.pair, frames, state.densities.map((density) => [density, index]));
 }
 
 /** The state that an address asks for: #release=3&pair=1. Nonsense is ignored. */

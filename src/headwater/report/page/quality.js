@@ -35,7 +35,7 @@ function drawQuality(quality) {
   byId("meaning").replaceChildren(...quality.meaning.map((text) => make("p", { class: "meaning" }, text)));
   tabulate(byId("answers"), ["Question", ["Error"], "Answers are", "Where"], quality.answers.map((a) =>
     [a.question, a.question.startsWith("Small") ? "" : four(a.error), graded(a.grade), a.detail]));
-  drawCut(quality.cut ?? []);
+  drawCut(Object.entries(quality.cut ?? {}));
   byId("worst-columns").hidden = columns.length === 0;
   const longest = Math.max(...columns.map((c) => c.error ?? c.expected), 1e-9);
   tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "", "Answers are", ...(measured ? [["W1"]] : [])],
@@ -54,10 +54,10 @@ function drawQuality(quality) {
 
 /** Which bounds of the schema cut real values: the first thing to correct. */
 function drawCut(cut) {
-  const mild = cut.every((c) => c.share < 0.01);
+  const mild = cut.every(([, share]) => share < 0.01);
   byId("cut").hidden = cut.length === 0;
   byId("cut").classList.toggle("mild", mild);
-  byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release, and here. ${cut.map((c) => `${c.name}: ${percent(c.share)}`).join("; ")}. Declare wider bounds if they are known without the data, or null_values if such values mean that there is none.`);
+  byId("cut").replaceChildren(make("strong", {}, mild ? "Bounds cut a few real values. " : "Bounds cut real values. "), `Such a value counts as the bound in every release, and here. ${cut.map(([name, share]) => `${name}: ${percent(share)}`).join("; ")}. Declare wider bounds if they are known without the data, or null_values if such values mean that there is none.`);
 }
 
 function drawSample(sample, real, columns) {
@@ -77,77 +77,32 @@ function drawSample(sample, real, columns) {
   byId("sample-note").textContent = `Synthetic rows are drawn from a model of noisy counts: none of them stands for a real row.${sample.real ? " Real rows were picked at random; rows of the two tables have nothing to do with each other." : ""}${wide ? ` ${sample.columns.length} columns: scroll sideways.` : ""}`;
 }
 
-/** A square of cells, a row for each column of the table; what is pointed at is read out below. */
-class Matrix {
-  constructor(host, title, names, values, difference = false) {
-    [this.names, this.values, this.difference] = [names, values, difference];
-    this.svg = draw("svg", { class: "chart matrix", role: "img", "aria-label": `${title}: dependence of every pair of columns` });
-    this.below = make("p", { class: "below" }, make("span"), make("span"));
-    host.append(make("figure", { class: "card" }, make("figcaption", {}, make("span", { class: "title" }, title)), this.svg, this.below));
-    this.svg.addEventListener("pointermove", (event) => this.read(event));
-    this.svg.addEventListener("pointerleave", () => { this.below.firstChild.textContent = ""; });
-  }
-
-  show(most) {
-    const { svg, names, values } = this, n = names.length, tall = Math.min(26, Math.max(14, Math.floor(300 / n)));
-    const { width } = svg.getBoundingClientRect(), mostLeft = width * 0.4;
-    const widest = Math.max(...names.map(widthOf)), room = Math.min(widest + 10, mostLeft);
-    const named = names.every((name) => widthOf(name) + 6 <= (width - room) / n);  // else rows and columns are numbered
-    const rows = named ? names : names.map((name, i) => `${name}\u2002${i + 1}`);
-    const left = Math.min(Math.max(...rows.map(widthOf)) + 10, mostLeft), w = (width - left) / n;
-    svg.style.height = `${n * tall + 20}px`;
-    this.plot = { left, w, tall };
-    const palette = colours(), every = [1, 2, 5, 10, 20, 50].find((step) => widthOf(`${n}`) + 4 <= step * w) ?? 100;
-    svg.replaceChildren();
-    names.forEach((name, i) => {
-      if (!named && (i + 1) % every) return;
-      const label = named ? name : `${i + 1}`, x = Math.min(left + (i + 0.5) * w, width - widthOf(label) / 2);
-      svg.append(draw("text", { x, y: n * tall + 14, "text-anchor": "middle" }, label));
-    });
-    names.forEach((name, j) => {
-      const number = named ? "" : `\u2002${j + 1}`;
-      svg.append(draw("text", { x: left - 8, y: j * tall + tall / 2 + 4, "text-anchor": "end" }, fitMiddle(name, left - 10 - widthOf(number)) + number));
-      names.forEach((_, i) => {
-        const share = Math.min(Math.abs(values[j][i]) / most, 1), place = { x: left + i * w, y: j * tall, width: Math.max(w - 1, 1), height: tall - 1 };
-        const shade = palette[Math.round(255 * share)], same = i === j || this.difference;
-        svg.append(draw("rect", { ...place, ...(same ? { class: "same" } : { fill: `rgb(${shade.join()})` }) }));
-        if (this.difference && i !== j) svg.append(draw("rect", { ...place, class: values[j][i] < 0 ? "less" : "more", "fill-opacity": share.toFixed(3) }));
-        if (i === j || w < 44 || tall < 18) return;
-        const text = draw("text", { x: left + (i + 0.5) * w, y: j * tall + tall / 2 + 4, "text-anchor": "middle" }, this.written(values[j][i]));
-        if (!this.difference) text.style.fill = shade[1] > 140 ? "#14171a" : "#fff";  // green weighs most in how light a colour looks
-        else text.classList.add(share > 0.6 ? "on-strong" : "on-weak");
-        svg.append(text);
-      });
-    });
-    this.below.lastChild.textContent = `strongest shade: ${this.difference ? "±" : ""}${+most.toPrecision(2)}`;
-  }
-
-  written(value) { return `${this.difference && value > 0 ? "+" : ""}${value.toFixed(3)}`; }
-
-  read(event) {
-    const box = this.svg.getBoundingClientRect(), { left, w, tall } = this.plot;
-    const i = Math.floor((event.clientX - box.left - left) / w), j = Math.floor((event.clientY - box.top) / tall), value = this.values[j]?.[i];
-    this.below.firstChild.textContent = i === j || value === undefined ? "" : `${this.names[j]} × ${this.names[i]}: ${this.written(value)}`;
-  }
-}
-
-/** The matrices of a page, or none if there is one column. */
-function buildMatrices(dependence, real) {
+/** Tables of shaded cells, a row and a column for each column of the data; none if there is only one. */
+function drawDependence(dependence, real) {
   byId("dependence").hidden = !dependence || dependence.names.length < 2;
-  if (byId("dependence").hidden) return [];
-  const host = byId("matrices"), { names, synthetic, real: beside } = dependence;
-  host.classList.toggle("large", names.length > 18);
-  const found = beside ? [new Matrix(host, real.public ? "Real" : "Real, not private", names, beside)] : [];
-  found.push(new Matrix(host, "Synthetic", names, synthetic));
-  if (beside) found.push(new Matrix(host, "Synthetic less real", names, synthetic.map((row, j) => row.map((v, i) => v - beside[j][i])), true));
-  byId("dependence-note").textContent = `Of the last release.${beside ? " In the difference, blue is too much dependence and red too little." : ""}`;
-  return found;
+  if (byId("dependence").hidden) return;
+  const { names, synthetic, real: beside } = dependence;
+  const show = (most, title, values) => byId("matrices").append(matrix(title, names, values, most));
+  const most = (...found) => roundUp(Math.max(0.05, ...found.flatMap((values) => values.flatMap((row, j) => row.filter((_, i) => i !== j).map(Math.abs)))));
+  byId("matrices").classList.toggle("large", names.length > 18);
+  if (!beside) { show(most(synthetic), "Synthetic", synthetic); return; }
+  show(most(synthetic, beside), real.public ? "Real" : "Real, not private", beside);
+  show(most(synthetic, beside), "Synthetic", synthetic);
+  const less = synthetic.map((row, j) => row.map((value, i) => value - beside[j][i]));
+  show(most(less), "Synthetic less real", less);
+  byId("dependence-note").append(" In the difference, blue is too much dependence and red too little.");
 }
 
-function drawMatrices(matrices) {
-  const most = (chosen) => roundUp(Math.max(...chosen.flatMap((m) => m.values.flatMap((row, j) => row.filter((_, i) => i !== j).map(Math.abs))), 0.05));
-  for (const difference of [false, true]) {
-    const alike = matrices.filter((m) => m.difference === difference);
-    for (const matrix of alike) matrix.show(most(alike));
-  }
+function matrix(title, names, values, most) {
+  const written = names.length <= 4;  // else a cell says what it is only when it is pointed at
+  const head = make("tr", {}, make("th"), ...names.map((name, i) => make("th", { scope: "col", title: name }, `${i + 1}`)));
+  const rows = names.map((name, j) => make("tr", {}, make("th", { scope: "row", title: name }, `${j + 1}\u2002${name}`), ...values[j].map((value, i) => {
+    const cell = make("td", { title: i === j ? name : `${name} × ${names[i]}: ${value.toFixed(3)}` }, written && i !== j ? value.toFixed(3) : "");
+    const shade = `var(--${value < 0 ? "real" : "synthetic"}) ${(70 * Math.min(Math.abs(value) / most, 1)).toFixed(1)}%`;
+    if (i !== j) cell.style.background = `color-mix(in oklab, ${shade}, transparent)`;
+    return cell;
+  })));
+  const table = make("table", { class: "matrix" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  const scale = make("p", { class: "below" }, make("span"), make("span", {}, `strongest shade: ${+most.toPrecision(2)}`));
+  return make("figure", { class: "card" }, make("figcaption", {}, make("span", { class: "title" }, title)), make("div", { class: "table", tabindex: "0", role: "region", "aria-label": `${title}: dependence of every pair of columns` }, table), scale);
 }

@@ -23,25 +23,12 @@ function build(data) {
   const shape = JSON.stringify([data.columns.map((c) => [c.name, c.kind, c.labels, c.edges.length]), data.pairs.map((p) => [p.x, p.y]), window !== null]);
   if (shape === state.shape) return;
   state.shape = shape;
-  state.charts = data.columns.map((column) => {
-    const figure = make("figure", { class: "card" }, make("figcaption", {}, make("h3", {}, column.name), make("span", { class: "soft" }, column.kind)));
-    const chart = column.labels ? new Bars(beside(column, window), figure) : new Histogram(beside(column, window), figure);
-    chart.below = make("p", { class: "below" }, make("span"), make("span"));
-    figure.append(chart.below);
-    chart.figure = figure;
-    chart.say = (text) => { chart.below.firstChild.textContent = text; };
-    return chart;
-  });
+  state.charts = data.columns.map((column) => chartOf(beside(column, window), column.kind));
   byId("marginals").replaceChildren(...state.charts.map((chart) => chart.figure));
   byId("columns-key").replaceChildren(make("span", {}, make("i"), "all records: share of rows that have a value"));
   if (window) byId("columns-key").append(make("span", {}, make("i", { class: "real" }), make("span", { id: "recent" })));
-  byId("pairs").hidden = data.pairs.length === 0;
   state.pair = Math.min(state.pair, Math.max(data.pairs.length, 1));
-  byId("choices").replaceChildren(...data.pairs.map((pair, i) => {
-    const button = make("button", { type: "button" }, `${data.columns[pair.x].name} × ${data.columns[pair.y].name}`);
-    button.addEventListener("click", () => { state.pair = i + 1; drawPair(); });
-    return button;
-  }));
+  offerPairs(data.pairs, data.columns, (chosen) => { state.pair = chosen; drawPair(); });
   byId("densities").replaceChildren();
   state.densities = data.pairs.length ? ["All records", ...(window ? ["Last records"] : [])].map((name) => new Density(byId("densities"), false, null, name)) : [];
 }
@@ -65,9 +52,8 @@ function refresh() {
   const window = recent(data), last = data.current;
   lineChart(byId("growth"), data.growth, last);
   byId("error").toggleAttribute("hidden", data.error === null);
-  const what = data.error?.measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs";
   byId("error-note").textContent = data.error
-    ? `How far the release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.`
+    ? `How far the release is likely to be from the records, ${inWords(data.error.measure)}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.`
     : "Nothing is known of the error from public numbers yet.";
   if (data.error) lineChart(byId("error"), data.error, last);
   if (window) byId("recent").textContent = `the ${window} records, from the same noisy counts`;
@@ -84,14 +70,8 @@ function drawPair() {
   const data = state.data;
   if (!data.pairs.length) return;
   if (!state.densities[0].svg.getBoundingClientRect().width) { requestAnimationFrame(drawPair); return; }
-  const pair = data.pairs[state.pair - 1], names = [data.columns[pair.x].name, data.columns[pair.y].name];
-  const top = roundUp(Math.max(...pair.frames.map((f) => (f.rows ? f.most / f.rows : 0)), 1e-6)), palette = colours();
-  byId("choices").childNodes.forEach((button, i) => button.setAttribute("aria-pressed", i === state.pair - 1));
-  state.densities.forEach((density, i) => density.show(pair, names, i, top, palette));
-  const scale = byId("scale").getContext("2d");
-  palette.forEach((colour, i) => { scale.fillStyle = `rgb(${colour.join()})`; scale.fillRect(i, 0, 1, 1); });
-  byId("least").textContent = "0%";
-  byId("most").textContent = `${tickPercent(top)} of the rows in one cell`;
+  const pair = data.pairs[state.pair - 1];
+  showPair(pair, data.columns, state.pair, pair.frames, state.densities.map((density, i) => [density, i]));
 }
 
 /** One request at a time; if something changed meanwhile, one more. */
