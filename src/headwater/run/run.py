@@ -47,8 +47,7 @@ class Run:
     Parameters
     ----------
     synth
-        The synthesizer; `open` and `resume` make it, what is `pending` (kept and not yet counted), and the file of
-        what was `measured`.
+        The synthesizer. `open` and `resume` make it, and the last two.
     state
         What keeps the run, if anything does.
     sink
@@ -56,7 +55,11 @@ class Run:
     schedule
         When `publish_if_due` publishes.
     windows
-        For numbers of last records, where windows of them go, beside every release.
+        For numbers of last records, where windows of them go, with every release.
+    pending
+        What is kept and not yet counted.
+    measured
+        The file of what was measured.
 
     Formal guarantees
     -----------------
