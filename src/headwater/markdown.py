@@ -15,11 +15,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -
     --------
     >>> print(table(["mechanism", "error"], [["paper", "0.02"], ["a|b", "0.01"]], "lr"), end="")
     | mechanism | error |
-    | --- | ---: |
+    |---|---:|
     | paper | 0.02 |
     | a\|b | 0.01 |
     """
     align += (align or "l")[-1] * len(head)
     rule = ["---:" if side == "r" else "---" for side in align[: len(head)]]
-    lines = [list(head), rule, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    lines = ([cell.replace("|", "\\|") for cell in row] for row in (head, *rows))
+    first, *others = (f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join([first, f"|{'|'.join(rule)}|\n", *others])

@@ -22,8 +22,20 @@ GONE = {
     "`bucket` says where each begins and ends": "Synthesizer.buckets",
     "of the mechanism, and of no use to others": "Synthesizer.coarser Synthesizer.place_bits Synthesizer.width",
     "`ledger`, `plan` and `kept` say it": "Synthesizer.status",
+    "one stream for each public key": "Query.runs",
 }
 """Names of `BEFORE` that went, each with the reason."""
+WRITTEN = ("date-format", "decimal", "delimiter", "encoding", "ignore-extra", "input-format", "null-value", "thousands")
+GONE_OPTIONS = {
+    "how files are written is declared in the schema file": {
+        *(f"{name} --{option}" for name in ("run", "report", "evaluate") for option in WRITTEN),
+        "serve --ignore-extra",
+    },
+    "a file that was renamed or cut is refused": {"run --gone-is-done", "run --same-again"},
+    "training a classifier is ten lines of scikit-learn": {"evaluate --target", "report --target"},
+    "long audits are nightly tests": {"audit --checkpoint", "audit --search", "audit --size"},
+}
+"""Options of commands that went, each with the reason."""
 
 
 def public_names() -> Iterator[str]:
@@ -40,4 +52,5 @@ def public_names() -> Iterator[str]:
 
 def test_only_names_went_that_were_meant_to_go() -> None:
     gone = {f"headwater.{name}" for names in GONE.values() for name in names.split()}
+    gone |= {f"headwater {option}" for options in GONE_OPTIONS.values() for option in options}
     assert set(BEFORE) - set(public_names()) == gone

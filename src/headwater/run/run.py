@@ -45,7 +45,11 @@ class Run:
     schedule
         When `publish_if_due` publishes.
     windows
-        For numbers of last records, where windows of them go, beside every release.
+        For numbers of last records, where windows of them go, with every release.
+    pending
+        What is kept and not yet counted.
+    measured
+        The file of what was measured.
 
     Formal guarantees
     -----------------
