@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # Tests use all cores, so each process has one thread; and they start hundreds of processes, so byte code is kept.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo demo-live test test-fast test-nightly setup lint types imports docs size check test-newest test-statistics fuzz
+.PHONY: demo demo-live demo-wheel test test-fast test-nightly setup lint types imports docs size check test-newest test-statistics fuzz
 .PHONY: test-spark bench bench-speed bench-accuracy bench-tables bench-people bench-long bench-serve bench-spark bench-pages audit lock clean help
 
 help:           ## what can be made
@@ -18,6 +18,12 @@ demo: $(VENV)/.demo  ## run on a year of flights, publish again and again, and d
 
 demo-live: $(VENV)/.live  ## serve the flights live, feed them, and print the address of the page; Ctrl-C ends it
 	$(BIN)/headwater demo --live --out out/demo-live --fresh
+
+demo-wheel: $(BIN)/python  ## the same from a built package, alone in an environment of its own and outside of this folder
+	rm -rf out/wheel && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir out/wheel .
+	$(PYTHON) -m venv --clear out/wheel/venv
+	out/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls out/wheel/*.whl)[cli,evaluate]"
+	cd out/wheel && venv/bin/headwater demo --out demo --fresh
 
 test: $(VENV)/.dev   ## every test, on all cores
 	$(PYTEST)
