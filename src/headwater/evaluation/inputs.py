@@ -37,7 +37,7 @@ class Rows:
     tally: Tally = field(default_factory=Tally)
 
     def known(self) -> Floats:
-        """Without rows that are no records."""
+        """Without invalid rows."""
         return known(self.points)
 
 
