@@ -50,7 +50,7 @@ docs: $(VENV)/.dev   ## the documentation site, in out/site
 	$(BIN)/python tools/write-cli-docs --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir out/site  # not --quiet: it hides what --strict counts
 
-size:           ## lines and words, beside what they may be
+size:           ## lines and words, and what they may be
 	$(PYTHON) tools/size --check
 
 check: test lint types imports docs size  ## all that CI asks
@@ -96,10 +96,10 @@ bench-speed: $(VENV)/.dev  ## speed against bare NumPy and pyarrow
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.table_speed
 
-bench-serve: $(VENV)/.dev  ## the service: speed, readers beside writers, memory, and fifty kills; writes docs/benchmarks/serve.md
+bench-serve: $(VENV)/.dev  ## the service: speed, readers and writers, memory, and fifty kills; writes docs/benchmarks/serve.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve
 
-bench-spark: $(VENV)/.spark  ## Spark: beside its own groupBy, and what reaches the driver; writes docs/benchmarks/spark.md
+bench-spark: $(VENV)/.spark  ## Spark: against its own groupBy, and what reaches the driver; writes docs/benchmarks/spark.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.spark
 
 lock: $(VENV)/.spark   ## pin what is installed now as what everybody installs

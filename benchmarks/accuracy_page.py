@@ -140,9 +140,8 @@ between seeds. Lower is better.
 
 ## What was compared
 
-- **cascade**, `Synthesizer(…)`, and **paper**, `Synthesizer(…, mechanism="paper")`: both can publish at every moment,
-  for ever, with one ε.
-- **PMM**, `pmm`: one release of the complete data at t with all of ε; nothing before, nothing after.
+- **cascade** and **paper** can publish at every moment, for ever, with one ε.
+- **PMM**, `pmm`: one release of the complete data at t with all of ε.
 - **PMM rerun**: `pmm` at {CHECKPOINTS} moments with ε / {CHECKPOINTS} each, looked at at t.
 - **no data read**: points drawn evenly.
 
@@ -153,9 +152,8 @@ Streams are in `benchmarks/streams.py`; the flights are recorded data. Seeds, ea
 ## How W1 was measured
 
 Exactly in d = 1 and for few points; otherwise as a flow on a grid of {cells} cells, after every point was moved to the
-centre of its cell, for every mechanism alike. A grid hides errors smaller than its cells, so read d = 5 as a comparison
-at the scale of the grid. Where t = 10⁶ is compared with 10⁴, the grid is finer for the larger t, with as many points in
-a cell.
+centre of its cell, for every mechanism alike. A grid hides errors smaller than its cells. Where t = 10⁶ is compared
+with 10⁴, the grid is finer for the larger t, with as many points in a cell.
 """
 
 

@@ -104,8 +104,7 @@ def page(found: dict[str, Any]) -> str:
 ![Error against the cap](people.png)
 
 The picture is of the most records. Small caps leave out what people with many records do; large ones drown in noise.
-Near its least the error is flat: a factor of two in the cap costs little. A table is best for pairs of columns with a
-smaller cap than for single columns; `measure=` says what a cap should be best for, by default the mean of both.
+Pairs of columns are best with a smaller cap than single ones; `measure=` says what a cap should be best for.
 
 ## How it was measured
 
@@ -116,13 +115,12 @@ Running with ε/1,000 and no cap gives the same promise if nobody has more than 
 
 `headwater.suggest_records_per_person` knows the law of the number of records, the schema, ε and `t`, nothing of the
 data. Its constants were chosen by other seeds with the heavy and the lighter tail in view; the 60,000 records are of
-other tables and tails (`benchmarks/people_tables.py`). The rule was compared once with another by these runs, and kept.
-`make bench-people` writes all errors by cap into `people.json`.
+other tables and tails (`benchmarks/people_tables.py`). All errors are in `people.json`, by `make bench-people`.
 
 ## A second cap, for buckets
 
 With δ > 0 a person's records cost the sum of the squares of their numbers in buckets, so `per_bucket` lowers the noise,
-and leaves out more. For pure ε it would change nothing, and is refused. Heavy tail:
+and leaves out more. Heavy tail:
 
 {buckets(found)}{memory(found["memory"]) if "memory" in found else ""}"""
 

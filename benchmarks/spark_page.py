@@ -59,8 +59,8 @@ def page(found: dict[str, Any]) -> str:
 
 {judged(figures(found))}
 {found["compared"][0]["records"]:,} records of Parquet. *Plain* is `groupBy("cell").count()`, collected, with the finest
-cell of every record given as a column. Headwater (`update`) reads the columns, numbers the records, encodes them and
-counts by bucket; workers that see the files read them themselves. Million records for a core second of executors, and
+cell of every record given as a column. Headwater (`update`) numbers the records, encodes them and
+counts by bucket; workers read the files. Million records for a core second of executors, and
 seconds of the driver for one micro-batch:
 
 {table([*head, "Headwater"], compared, "lr")}
@@ -69,8 +69,7 @@ but for the last two columns. A standalone cluster of two workers and a driver, 
 {found.get("note", "")}
 
 *The driver* plans and compiles queries and hands out tasks, whatever the number of records; *its owner* is what
-Headwater adds in Python: summing counts and measuring. Where every record has a code of its own, the owner is what a
-run on many executors ends at. Let micro-batches be large: planning hardly grows with them.
+Headwater adds in Python: summing counts and measuring. Let micro-batches be large: planning hardly grows with them.
 
 ## What reaches the driver
 

@@ -120,17 +120,16 @@ standard errors of it; not in: {"; ".join(flatter) or "none"}.
 
 ![W1 against t, with the rate of the theorem](theorem.png)
 
-Slopes of log W1 against log t for t ≥ {FIT_FROM:,}, with the standard error of the fit, beside the slope of the rate:
+Slopes of log W1 against log t for t ≥ {FIT_FROM:,}, with the standard error of the fit, and the slope of the rate:
 
 {table(head, slopes, "lr")}
 The theorem bounds E W1 by an unknown constant times a rate, `log(t)·(εt)^(-1/d)` for d ≥ 2 and
-`log³(εt)·log^1.5(t)/(εt)` for d = 1, so only slopes can be compared. A flatter slope does not contradict it: the
-asymptotic slope is not reached at these t. A steeper one proves no better rate: the range is short.
+`log³(εt)·log^1.5(t)/(εt)` for d = 1, so only slopes can be compared. The range is short:
+a flatter slope does not contradict it, and a steeper one proves no better rate.
 
 **The moment matters.** A level ends at t = 2^k − 1, and at t = 2^k its noisy total replaces what Algorithm 2 had
 counted of it. Before, most cells have not reached the threshold of Algorithm 2, and this half of the stream is
-published spread evenly: wrong for clusters, right for the uniform stream. The theorem is about every t, so both are
-here.
+published spread evenly: wrong for clusters, right for the uniform stream.
 
 ## At the largest t
 

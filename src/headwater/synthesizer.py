@@ -185,8 +185,8 @@ class Synthesizer:
             chunks (pandas) or of record batches (Arrow); or the path of a file that `headwater.read` reads (of several:
             ``update(headwater.read(paths, schema))``).
         bad_rows
-            What happens to rows that are no records of the schema. ``"stop"``: the batch is refused. ``"null"``: such a
-            record has arrived and is nowhere: `t` counts it, and nothing else does. None: as the schema says, or else
+            What happens to invalid rows. ``"stop"``: the batch is refused. ``"null"``: such a
+            record is counted in `t` and otherwise ignored. None: as the schema says, or else
             ``"stop"``.
         """
         policy, before = policy_of(bad_rows, self.schema), self.t

@@ -96,7 +96,7 @@ def test_a_bad_row_is_in_the_quarantine_once_whatever_is_killed(
 
 def test_without_a_state_there_is_no_quarantine(tmp_path: Path) -> None:
     with run_in(tmp_path, state=None) as run:
-        with pytest.raises(ValueError, match="only beside a state"):
+        with pytest.raises(ValueError, match="only with a state"):
             run.take({"x": [0.05], "y": [0.5]}, bad_rows="quarantine")
         run.take({"x": [None], "y": [0.5]}, bad_rows="null")
         assert (run.t, run.tally.bad) == (1, 1)

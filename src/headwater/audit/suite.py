@@ -96,7 +96,7 @@ def tables(mechanism: str, epsilon: float) -> list[Experiment]:
 
 
 def bad_records(mechanism: str, epsilon: float) -> list[Experiment]:
-    """A record that becomes a bad one: a point beyond the cube, or a colour that is none. It counts nowhere."""
+    """A record that becomes a bad one: a point beyond the cube, or a colour that is none."""
     found = []
     for one in worst_cases(mechanism, 1, epsilon)[::2] + tables(mechanism, epsilon):
         bad = (0.1, len(COLOURS) - 1, 0) if one.table else 2.0

@@ -38,7 +38,7 @@ TRAITS = {
     "marginals": Traits(deltas=True, partitions=True, divides=True),
     "paper": Traits(thresholds=True),
 }
-"""By mechanism. `check_mechanism` adds those of other mechanisms, which it is told."""
+"""By mechanism. `check_mechanism` adds those of other mechanisms; they are given to it."""
 
 
 def traits_of(mechanism: str) -> Traits:

@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Run on all flights that left New York City in 2013, in order of time, and draw what came out.
 
-    These flights are public, so the page may show them beside the synthetic ones. It takes less than a minute.
+    These flights are public, so the page may show them next to the synthetic ones. It takes less than a minute.
 
     Example: headwater demo --out headwater-demo
     """

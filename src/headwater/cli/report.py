@@ -19,7 +19,7 @@ def command(
     releases: Annotated[Path, typer.Argument(help="The folder of releases.")],
     out_: Annotated[Path, typer.Option("--out", help="The HTML page to write.")] = Path("report.html"),
     against: Annotated[
-        list[str] | None, typer.Option(help="The real data, to show beside it. The page is then NOT PRIVATE.")
+        list[str] | None, typer.Option(help="The real data, to show as well. The page is then NOT PRIVATE.")
     ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="The real data are public anyway: no warning, anyone may read the page.")

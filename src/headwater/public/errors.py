@@ -120,7 +120,7 @@ UNDECLARED = (
     "a column that says who a record belongs to does not belong in the schema: a run names it by person= (--person)"
 )
 """What to do about a column that the schema does not name."""
-PERSON_MISSING = "give that column beside those of the schema, or name another one by person= (--person)"
+PERSON_MISSING = "give that column in addition to those of the schema, or name another one by person= (--person)"
 """What to do if the column that names the person is not there."""
 UNREADABLE = TableError("a value of a kind that cannot be read", "see which kinds the column takes")
 

@@ -33,8 +33,8 @@ class Person:
     """The unit of privacy is a person: ε protects all records of one person together.
 
     The column is read beside those of the schema and is never in a release. Only a keyed hash of it is kept, in the
-    state. Of each person the first ``records`` records count; later ones have arrived and are nowhere: ``t`` counts
-    them, and nothing else does. All of it is public but for who the people are.
+    state. Of each person the first ``records`` records count; later ones are counted in ``t``
+    and otherwise ignored. All of it is public but for who the people are.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ class Schema:
 
     _items: tuple[tuple[str, Column], ...]
     bad_rows: str | None = None
-    """What is declared about rows that are no records (`headwater.public.tally`): not part of what a record is."""
+    """What is declared about invalid rows (`headwater.public.tally`): not part of what a record is."""
     reading: Mapping[str, Any] = MappingProxyType({})
     """What is declared about files of records: their encoding, their delimiter, …"""
 
@@ -228,7 +228,7 @@ class Schema:
         return {"headwater": FORMAT, **policy, "columns": {name: column.to_dict() for name, column in self._items}}
 
     def with_bad_rows(self, policy: str | None) -> Schema:
-        """The same schema with another policy for rows that are no records.
+        """The same schema with another policy for invalid rows.
 
         Parameters
         ----------
@@ -394,7 +394,7 @@ class InputSchema:
 
     @property
     def bad_rows(self) -> str | None:
-        """What the schema declares about rows that are no records."""
+        """What the schema declares about invalid rows."""
         return self.schema.bad_rows
 
     @property

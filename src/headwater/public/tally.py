@@ -1,4 +1,4 @@
-"""Rows that are no records and what happens to them; and what encoding did to the values of all others.
+"""Invalid rows and what happens to them; and what encoding did to the values of all others.
 
 Computed from records without noise, so as secret as they are: it is for the operator, who sees by it that a bound is
 wrong. It is kept in states, and never in a release or on a card.
@@ -20,7 +20,7 @@ from headwater.public.tables import Values, frame_of, kind_of, record_of
 
 POLICIES = ("stop", "null", "quarantine")
 """``stop``: the batch is refused. ``null``: the record is counted in t and otherwise ignored. ``quarantine``: the same,
-and its text goes to a file beside the state that is as secret as the data."""
+and its text goes to a file next to the state that is as secret as the data."""
 
 WAY_OUT = "or go on without such rows: --bad-rows null or quarantine (bad_rows=)"
 
@@ -102,7 +102,7 @@ class EncodedBatch:
     Parameters
     ----------
     bad
-        The rows that are no records; none under the policy ``stop``.
+        The invalid rows; none under the policy ``stop``.
     beside
         The column that was read and not encoded, if one was asked for.
     unread

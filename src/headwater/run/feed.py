@@ -42,8 +42,8 @@ def feed(
     The clock is read only where a batch has ended or the source was idle. Where batches end must not depend on what
     records hold; the readers cut by number of records (`proofs/tables.md`).
 
-    What was read from a pipe is nowhere else: after `Source.stop` the records that were read are taken, and nothing is
-    published any more.
+    What was read from a pipe is kept by nobody else: after `Source.stop` the records that were read are taken, and
+    nothing is published any more.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def feed(
     source
         Batches; ``None`` after a poll that found nothing.
     bad_rows
-        What happens to rows that are no records, as `Run.take` has it; the source must read under the same policy.
+        What happens to invalid rows, as `Run.take` has it; the source must read under the same policy.
     measure_every
         What was measured is kept for other processes to read at least every so many seconds, if records came.
     clock

@@ -1,4 +1,4 @@
-"""What a run has measured, in a file beside its state that holds only what is public.
+"""What a run has measured, in a file next to its state that holds only what is public.
 
 Whatever was measured is written here before any release shows it. A run that goes on reads it and never measures it
 again; any other process makes releases and windows from it, with neither the key nor the records, and without asking

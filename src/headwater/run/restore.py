@@ -116,7 +116,7 @@ def quarantined(path: Path, rows: Sequence[BadRow], t: int, size: int) -> int:
 def refuse_measured(state: Path) -> None:
     """Before a new run: what another one has measured is never written over, for its state may come back."""
     if (path := measured_beside(state)).exists():
-        problem = "this was measured by a run whose state is not beside it any more"
+        problem = "this was measured by a run whose state is not next to it any more"
         raise StoreError(path, problem, "move it to where that state is, or remove it if that state is gone")
 
 

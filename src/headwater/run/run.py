@@ -263,7 +263,7 @@ class Run:
         """
         policy = policy_of(bad_rows, self.schema)
         if policy == "quarantine" and not self._state:
-            raise ValueError("bad rows can be put in quarantine only beside a state; use bad_rows='null' without one")
+            raise ValueError("bad rows can be put in quarantine only with a state; use bad_rows='null' without one")
         if policy != (self._in_force or "stop"):
             with self._step():
                 self._keep(None, {POLICY: policy})
@@ -327,7 +327,7 @@ class Run:
             topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one. ``tally``,
             ``quarantine`` and ``bad_rows`` are refused: these the run keeps itself.
         bad_rows
-            What happens to rows that are no records (`headwater.public.bad_rows`): ``"stop"``, ``"null"`` or
+            What happens to invalid rows (`headwater.public.bad_rows`): ``"stop"``, ``"null"`` or
             ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
         receipts
             Bytes that `receipts` gives back, kept in the same transaction.

@@ -38,7 +38,7 @@ class Batch:
     tally
         What was clipped, unlisted, missing or bad in them, if that is known.
     bad
-        The rows that are no records of the schema, with what is wrong in each.
+        The invalid rows, with what is wrong in each.
 
     Examples
     --------

@@ -35,7 +35,7 @@ Hashes = NDArray[np.uint64]
 HASH_BYTES = 16
 _TOP = np.uint64(2**64 - 1)
 NOBODY = np.array([_TOP, _TOP])
-"""The hash of a record that names nobody and is nowhere."""
+"""The hash of a record that names nobody and is ignored."""
 SOMEBODY = np.array([_TOP, _TOP - np.uint64(1)])
 """The hash of a record whose person has no other."""
 NAMES_VERSION = 5

@@ -106,7 +106,7 @@ class _Server(uvicorn.Server):
         for run in self._service.runs.values():
             run.events.close()
         await super().shutdown(sockets)
-        await asyncio.to_thread(self._service.stop)  # while there is a loop that can be told
+        await asyncio.to_thread(self._service.stop)  # while there is a loop that can be informed
 
 
 def serve(config: ServiceConfig, ready: Callable[[str], None] = lambda address: None, *, quiet: bool = False) -> None:

@@ -91,7 +91,7 @@ def update(
     order
         Columns that say where a record stands in its source, the last of them a whole number; see `stream`.
     bad_rows
-        What happens to rows that are no records: ``"stop"`` or ``"null"``.
+        What happens to invalid rows: ``"stop"`` or ``"null"``.
     position
         As for `Run.take`.
     """
@@ -174,7 +174,7 @@ def stream(
         partitions of a table; else partition and row of the frame. A plan that does more than read and choose columns
         is refused without them.
     bad_rows
-        What happens to rows that are no records: ``"stop"`` or ``"null"``.
+        What happens to invalid rows: ``"stop"`` or ``"null"``.
     checkpoint
         Where Spark keeps what it has read; ``state`` with ``.checkpoint`` behind it unless given.
     trigger

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.chunks import beside, each_lot
+from headwater.public.chunks import each_chunk, in_parallel
 from headwater.public.marginals.codes import Codes
 from headwater.public.marginals.tree import Forest, Pair, conditional, joint
 from headwater.public.partition import Floats, Integers
@@ -103,7 +103,7 @@ def draw_tree(forest: Forest, laws: Laws, rows: int, rng: np.random.Generator) -
         near = [] if parent is None else _nearest(forest, parent, drawn)
         sizes = [len(upper), *(laws.given[c].shape[2] for c in near)]
         keys = [spans, *(records[c] for c in near)]
-        order, uniform = beside(
+        order, uniform = in_parallel(
             rows, partial(sorting, keys, sizes, min(rows // ALIKE, 1 << 16)), partial(even_numbers, rows, rng)
         )
         _draw_column(records[column], law, spans, None if parent is None else records[parent], order, uniform)
@@ -125,7 +125,7 @@ def _draw_column(
             given += parents.take(at)
         into[at] = inverse(given, uniform[lot])
 
-    each_lot(len(into), draw)
+    each_chunk(len(into), draw)
 
 
 def even_numbers(count: int, rng: np.random.Generator) -> Floats:

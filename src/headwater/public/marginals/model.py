@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from headwater.public.chunks import each_lot
+from headwater.public.chunks import each_chunk
 from headwater.public.cube import UnitCube
 from headwater.public.marginals.codes import Codes, coders, codings, encode
 from headwater.public.marginals.draw import NO_RECORD
@@ -208,7 +208,7 @@ class MarginalsModel:
                 codes, inside = codes + steps, np.minimum(inside - steps, np.nextafter(1.0, 0.0))
             into[at] = coder.places(codes, inside)
 
-        each_lot(len(bins), place)
+        each_chunk(len(bins), place)
 
 
 MODEL = MarginalsModel

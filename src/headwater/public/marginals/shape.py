@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.chunks import beside
+from headwater.public.chunks import in_parallel
 from headwater.public.marginals.codes import Codes, Coding
 from headwater.public.marginals.draw import Steps, even_numbers
 from headwater.public.marginals.smooth import simplex
@@ -59,7 +59,7 @@ class Shape:
         last = np.append(first[1:], len(upper))
         before, held = below[first], below[last] - below[first]
         divisor, steps = np.maximum(mass, 1e-300), Steps(upper, 1, len(bins))
-        order, uniform = beside(
+        order, uniform = in_parallel(
             len(bins), lambda: np.argsort(bins, kind="stable"), lambda: even_numbers(len(bins), rng)
         )
 

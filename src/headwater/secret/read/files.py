@@ -126,7 +126,7 @@ class Files:
                 known = self.beside.get(name) == there[name] or (name in self.beside and name in self._unread)
                 if not known and of != [fresh]:
                     problem = (
-                        f"it has {'changed' if name in self.beside else 'appeared'} beside {of[0]}, which was read"
+                        f"it has {'changed' if name in self.beside else 'appeared'} next to {of[0]}, which was read"
                     )
                     raise InputChangedError(f"{problem}, and may hold records of it", WAYS_OUT, file=entry.path)
         self.beside = there
