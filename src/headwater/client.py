@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from headwater.public.tables import is_missing, kind_of, record_of
 from headwater.public.tally import row_text
@@ -66,8 +66,6 @@ class Client:
         self._patience, self._timeout = patience, timeout
         self._connection: http.client.HTTPConnection | None = None
 
-    # ---- writing
-
     def write(self, table: object, *, key: str | None = None) -> int:
         """Write records, all of them or none, and return how many records the run has with them.
 
@@ -94,10 +92,7 @@ class Client:
             As for `write`.
         """
         headers = {"Content-Type": media_type, "Idempotency-Key": key or uuid.uuid4().hex}
-        answer = json.loads(self._request("POST", "/records", headers, content))
-        return int(answer["t"])
-
-    # ---- reading
+        return int(json.loads(self._request("POST", "/records", headers, content))["t"])
 
     def status(self) -> dict[str, Any]:
         """What the run is and how many records it has."""
@@ -121,7 +116,7 @@ class Client:
         t, last
             The time of a published one; this moment unless given, and then perhaps of the last so many records only.
         """
-        return dict(json.loads(self._request("GET", f"/releases/{_name(t)}/card{_query(last=last)}")))
+        return dict(json.loads(self._request("GET", _place(t, "card", last=last))))
 
     def now(self, *, rows: int | None = None, where: Mapping[str, Any] | None = None, last: int | None = None) -> Any:  # noqa: ANN401
         """The synthetic data set of this moment, a ``pyarrow.Table``.
@@ -149,8 +144,7 @@ class Client:
         import pyarrow as pa
 
         text = None if where is None else json.dumps(where)
-        content = self._request("GET", f"/releases/{_name(t)}/data.arrow{_query(where=text, **asked)}")
-        return pa.ipc.open_stream(content).read_all()
+        return pa.ipc.open_stream(self._request("GET", _place(t, "data.arrow", where=text, **asked))).read_all()
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The state of the run, now and whenever it changes. Connects again when the service was away."""
@@ -169,8 +163,6 @@ class Client:
             finally:
                 connection.close()
             time.sleep(1)
-
-    # ---- inside
 
     def _request(self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> bytes:
         """One request, again and again while that can help: reading and keyed writing can be repeated."""
@@ -244,21 +236,17 @@ def _array(column: Any) -> Any:  # noqa: ANN401 - a column of any library as one
     """A column with the type that it has; one without as text, each value by itself."""
     import pyarrow as pa
 
-    if not _is_typed(column):
-        return _texts(column.to_list())
-    return column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column)
-
-
-def _texts(values: list[Any]) -> Any:  # noqa: ANN401 - a pyarrow.Array
-    """Values as JSON lines would have them; half a character is no text there either, and a bad row of its own."""
-    import pyarrow as pa
-
-    texts = [value if type(value) is str else _text(value) for value in values]
+    if _is_typed(column):
+        return column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column)
+    texts = map(_text, column.to_list())  # half a character is no text in JSON lines either, and a bad row of its own
     found = [None if text is None else text.encode("utf-8", "surrogatepass") for text in texts]
     return pa.array(found, pa.binary()).view("string")
 
 
 def _text(value: Any) -> str | None:  # noqa: ANN401 - a value of any type
+    """A value as JSON lines would have it."""
+    if type(value) is str:
+        return value
     found = None if is_missing(value) else json.loads(row_text({"": value}))[""]
     return found if found is None or isinstance(found, str) else json.dumps(found)
 
@@ -272,13 +260,9 @@ def _is_typed(column: Any) -> bool:  # noqa: ANN401 - of any library
     return str(dtype).lower() != "object" and (not hasattr(kinds, "dtype") or _is_typed(kinds))
 
 
-def _name(t: int | None) -> str:
-    return "now" if t is None else quote(str(int(t)))
-
-
-def _query(**asked: object) -> str:
+def _place(t: int | None, part: str, **asked: object) -> str:
     found = {name: value for name, value in asked.items() if value is not None}
-    return f"?{urlencode(found)}" if found else ""
+    return f"/releases/{'now' if t is None else int(t)}/{part}" + (f"?{urlencode(found)}" if found else "")
 
 
 def _error(status: int, content: bytes) -> ServiceError:

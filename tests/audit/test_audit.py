@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from headwater.audit import AuditReport, ExactFinding, Experiment, Pair, audit_pairs, judge, run_audit
+from headwater.audit.experiments import NOISE, Draws
 from headwater.audit.streams import heap, kind_of_pair
 from headwater.public import protocol as registry
+from headwater.public.budget import Guarantee
 
 COUNTS = Experiment("counts", "paper", 2.0, kind_of_pair("corner", heap(4, 1), 1), (4,), noisy_counts=True)
-DRAWS = Experiment("draws", "noise", 2.0, Pair(((0.0,),), ((1.0,),)))
+DRAWS = Draws("draws", NOISE, Guarantee(2.0))
 
 
 def test_a_bound_comes_near_the_truth_and_not_beyond() -> None:
@@ -49,6 +51,7 @@ def test_a_killed_audit_leaves_no_process_behind(tmp_path: Path) -> None:
         """
 import os, signal, threading
 from headwater.audit import Experiment, audit_pairs
+from headwater.audit.experiments import NOISE, Draws
 from headwater.audit.streams import heap, kind_of_pair
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from headwater.audit import AuditAlarm, Experiment, audit_pairs, check_counting, check_ledger, check_sensitivity
-from headwater.audit.streams import Pair, heap, kind_of_pair, replaced
+from headwater.audit.experiments import JOINT_NOISE, NOISE, Draws
+from headwater.audit.streams import heap, kind_of_pair, replaced
 from headwater.audit.suite import tables, with_delta
-from headwater.public.budget import Budget, OverdrawnError
+from headwater.public.budget import Budget, Guarantee, OverdrawnError
 from headwater.public.cascade import plan as plan_module
 from headwater.public.cascade.plan import Stage, stage_at
 from headwater.public.cube import unit_cube
@@ -36,10 +37,9 @@ STRETCHED = Experiment("the largest point", "cascade", 8.0, EXTREME, (8,))
 LEVELS = Experiment("levels", "paper", 4.0, kind_of_pair("corner", heap(16, 2), 2), (1, 2, 4, 8, 16))
 TIMES = (16, 17, 18, 19, 20)
 LOADED = Experiment("loads", "paper", 2.0, kind_of_pair("corner", heap(20, 2), 5), TIMES, reloads=TIMES)
-DRAWS = Experiment("noise", "noise", 1.0, Pair(((0.0,),), ((1.0,),)))
-JOINT = replace(DRAWS, mechanism="joint noise")
+DRAWS, JOINT = (Draws(kind, kind, Guarantee(1.0)) for kind in (NOISE, JOINT_NOISE))
 MARGINALS = replace([*tables("marginals", 8.0)][2], reloads=())  # such a state would be refused
-GAUSSIAN = replace(DRAWS, delta=0.01)
+GAUSSIAN = replace(DRAWS, claim=Guarantee(1.0, 0.01))
 WITH_DELTA = replace(CASCADE, epsilon=4.0, times=(16, 20), delta=0.3)
 COUNTS_WITH_DELTA = replace(COUNTS, delta=0.3)
 (LONG,) = with_delta([long_cascade(1, 20.0, 3000)], 0.3)
@@ -64,7 +64,7 @@ def sensitivity(experiment: Experiment) -> Callable[[], None]:
     return check
 
 
-def sampling(experiment: Experiment, runs: int) -> Callable[[], None]:
+def sampling(experiment: Experiment | Draws, runs: int) -> Callable[[], None]:
     """The runs of a sound mechanism raise a false alarm with a probability of at most 0.1%, and seeds are fixed."""
 
     def check() -> None:
@@ -123,7 +123,7 @@ def test_a_planted_fault_raises_the_alarm(fault: Fault, check: Callable[[], None
 
 def test_bounds_on_epsilon_and_delta_come_near_the_truth_and_not_beyond() -> None:
     """One Gaussian draw with ε = 1 and δ = 0.3; its exact δ is computed from its law. Wrong with 0.1% at most."""
-    (found,) = audit_pairs([replace(GAUSSIAN, delta=0.3)], 0, processes=1, seed=1)
+    (found,) = audit_pairs([replace(GAUSSIAN, claim=Guarantee(1.0, 0.3))], 0, processes=1, seed=1)
     sigma = deviation_for(rho_for(1.0, 0.3))
     values = np.arange(-200, 201)
     one, other = (np.exp(-(((values - shift) / sigma) ** 2) / 2) for shift in (1, 0))

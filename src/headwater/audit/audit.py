@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 from headwater.audit.events import Value
-from headwater.audit.experiments import BARE, AuditAlarm, Experiment
+from headwater.audit.experiments import AuditAlarm, Draws, Experiment
 from headwater.audit.files import check_files, file_pairs
 from headwater.audit.findings import LEAST, AuditReport, ExactFinding, Finding, judge
 from headwater.audit.losses import check_counting, check_ledgers, check_sensitivity
@@ -22,8 +22,6 @@ from headwater.public import protocol as registry
 from headwater.public.budget import Budget
 from headwater.public.cube import unit_cube
 from headwater.public.version import __version__
-
-MANY = 50_000  # of draws of bare noise, which are quick
 
 
 def run_audit(
@@ -61,7 +59,8 @@ def run_audit(
         return only is None or only in name
 
     computed = tuple(_computed(wanted, _progress("exact", show)))
-    cases = [*(one for name in registry.names() for one in to_sample(name)), *noise(1.0)] if runs else []
+    cases: list[Experiment | Draws] = [one for name in registry.names() for one in to_sample(name)] if runs else []
+    cases += noise(1.0) if runs else []
     sampled = audit_pairs([one for one in cases if wanted(one.name)], runs, processes=processes, seed=seed, show=show)
     if not (computed or sampled):
         raise ValueError(f"nothing is called {only!r}; without only= everything is audited")
@@ -69,7 +68,7 @@ def run_audit(
 
 
 def audit_pairs(
-    experiments: Sequence[Experiment],
+    experiments: Sequence[Experiment | Draws],
     runs: int,
     *,
     processes: int | None = None,
@@ -86,12 +85,12 @@ def audit_pairs(
     return [judge(one, of_one, experiments=len(tasks) // 2) for one, of_one in zip(experiments, both, strict=True)]
 
 
-_Task = tuple[Experiment, int, int, int | None]  # the stream, how many runs, the first one's seed
+_Task = tuple[Experiment | Draws, int, int, int | None]  # the stream, how many runs, the first one's seed
 
 
 def _run(task: _Task) -> dict[str, list[Value]]:
     experiment, side, runs, seed = task
-    return experiment.columns(side, max(runs, MANY) if experiment.mechanism in BARE else runs, seed)
+    return experiment.columns(side, runs, seed)
 
 
 def _sampled(tasks: Sequence[_Task], processes: int | None) -> Iterator[dict[str, list[Value]]]:

@@ -20,7 +20,6 @@ import numpy as np
 
 from headwater.audit.events import Value
 from headwater.audit.streams import TABLE, Pair, Points, Rows, as_table
-from headwater.audit.traits import Traits, traits_of
 from headwater.public import files, protocol
 from headwater.public.budget import DeltaWarning, Guarantee
 from headwater.public.card import read_card
@@ -36,8 +35,8 @@ from headwater.secret.noise import Noise, SeededRunWarning
 from headwater.synthesizer import Synthesizer, pmm
 
 NOISE, JOINT_NOISE = "noise", "joint noise"
-"""The names of experiments on one draw of noise, which are no mechanisms."""
-BARE = (NOISE, JOINT_NOISE)
+"""What `Draws` are of."""
+MANY = 50_000  # draws, which are quick, at least
 View = dict[str, Value]
 """What is seen of a run: a value for each feature, taken from everything that a user can publish."""
 
@@ -51,7 +50,7 @@ class Experiment:
     """What is run, and what is looked at."""
 
     name: str
-    mechanism: str  # a registered one, or one of `BARE`
+    mechanism: str
     epsilon: float
     pair: Pair
     times: tuple[int, ...] = ()  # after how many records there is a release, every window, the card and file of each
@@ -64,9 +63,8 @@ class Experiment:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        known = (*protocol.names(), *BARE)
-        if self.mechanism not in known:
-            raise ValueError(f"mechanism must be one of {', '.join(known)}, not {self.mechanism!r}")
+        if self.mechanism not in protocol.names():
+            raise ValueError(f"mechanism must be one of {', '.join(protocol.names())}, not {self.mechanism!r}")
         if any(not 0 < t <= len(self.pair.one) for t in self.times) or list(self.times) != sorted(set(self.times)):
             raise ValueError("times must rise, and lie between 1 and the length of the streams")
 
@@ -74,8 +72,6 @@ class Experiment:
     def claim(self) -> Guarantee:
         """What the run itself promises, as it states it: this is what an audit attacks."""
         asked = Guarantee(self.epsilon, self.delta)
-        if self.mechanism in BARE:
-            return asked
         run = self._begin(None) if self.online else self._release_once(self.pair.one, None)
         if self.person is not None:
             person = self.person
@@ -91,10 +87,6 @@ class Experiment:
     @property
     def online(self) -> bool:
         return self.mechanism in protocol.online()
-
-    @property
-    def traits(self) -> Traits:
-        return traits_of(self.mechanism)
 
     @property
     def schema(self) -> AnySchema:
@@ -121,49 +113,38 @@ class Experiment:
         return self.schema.encode_batch(self._records(self.pair.places), bad_rows="null").points
 
     def view(self, side: int, seed: int | None = None, *, publish: bool = True) -> View:
-        """What one run on one stream publishes. Without a seed the run has a key of its own, as it should.
-
-        Without ``publish`` it measures all that this is made from, and shows nothing: for auditors of the draws alone.
-        """
+        """What one run on one stream publishes, or only measures. Without a seed it has a key of its own."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRunWarning)
             warnings.simplefilter("ignore", DeltaWarning)
             rows = (self.pair.one, self.pair.other)[side]
-            if self.mechanism in BARE:
-                return {name: values[0] for name, values in _draws(self, side, 1, seed).items()}
             if not self.online:
                 return self._released(self.mechanism, self._release_once(rows, seed))
             seen, done, synth = View(), 0, self._begin(seed)
-            look = self._published if publish else self._measured
             for t in self.times:
                 synth.update(self.batch(rows[done:t]), bad_rows="null")
-                seen |= look(f"t={t}", synth)
+                seen |= self._look(f"t={t}", synth, publish)
                 if t in self.reloads:  # saved, loaded and asked again
                     synth = Synthesizer.from_bytes(synth.to_bytes())
-                    seen |= look(f"t={t} loaded", synth)
+                    seen |= self._look(f"t={t} loaded", synth, publish)
                 done = t
             return seen
 
     def columns(self, side: int, runs: int, seed: int | None = None) -> dict[str, list[Value]]:
         """Many runs on one stream, feature by feature. Run ``i`` has the seed ``seed + 2·i + side``."""
-        if self.mechanism in BARE:
-            return _draws(self, side, runs, None if seed is None else seed + side)
         seeds: Sequence[int | None] = [None if seed is None else seed + 2 * i + side for i in range(runs)]
         views = [self.view(side, one) for one in seeds]
         names = {name: None for view in views for name in view}
         return {name: [view.get(name) for view in views] for name in names}
 
-    def _published(self, at: str, synth: Synthesizer) -> View:
-        if self.noisy_counts:
-            return {**synth.measured().near(self.places)}
+    def _look(self, at: str, synth: Synthesizer, publish: bool) -> View:
+        if self.noisy_counts or not publish:
+            measured = synth.measured()
+            return {**measured.near(self.places)} if publish else {}
         seen = self._released(at, synth.release())
         for last in self.windows:
             seen |= self._released(f"{at} last={last}", synth.release(last=last))
         return seen | _look_at_kept(at, synth) if self.files else seen
-
-    def _measured(self, at: str, synth: Synthesizer) -> View:
-        synth.measured()
-        return {}
 
     def _released(self, at: str, release: Release) -> View:
         seen = _look_at_release(at, release, self.places)
@@ -212,21 +193,22 @@ def _look_at_kept(at: str, synth: Synthesizer) -> View:
     return {f"{at} kept": hashlib.sha256(data).hexdigest(), f"{at} facts": json.dumps(synth.facts(), default=str)}
 
 
-def _draws(experiment: Experiment, side: int, runs: int, seed: int | None) -> dict[str, list[Value]]:
-    """A count of 0 or 1 with one draw of noise on it, as many times as wanted: the source itself, quickly."""
-    ((value,),) = (experiment.pair.one, experiment.pair.other)[side]
-    if experiment.mechanism == JOINT_NOISE:
-        return _joint_draws(1 / experiment.epsilon, int(value), runs, Noise(seed))
-    law: CountLaw = IntegerLaplace(1 / experiment.epsilon)
-    if experiment.delta:
-        law = DiscreteGaussian(deviation_for(rho_for(experiment.epsilon, experiment.delta)))
-    return {"count": (int(value) + law.draw(Noise(seed), 0, np.arange(runs))).tolist()}
+@dataclass(frozen=True)
+class Draws:
+    """One draw of noise, without a mechanism: Laplace, Gaussian if there is a δ, or joint."""
 
+    name: str
+    mechanism: str  # `NOISE` or `JOINT_NOISE`
+    claim: Guarantee
 
-def _joint_draws(scale: float, value: int, runs: int, noise: Noise) -> dict[str, list[Value]]:
-    """A yes or no, and a table of three cells of which a record is in one, with joint noise on both."""
-    true, seen = np.array([value, value, 1 - value, 0]), list[list[int]]()
-    for run in range(runs):
-        seen.append((true + noise.jointly_at(scale, (1, 3), 0, (8 * run, 8 * run + 1))).tolist())
-    columns: dict[str, list[Value]] = {f"count {i}": [numbers[i] for numbers in seen] for i in range(len(true))}
-    return columns | {"all counts": [str(numbers) for numbers in seen]}
+    def columns(self, side: int, runs: int, seed: int | None = None) -> dict[str, list[Value]]:
+        """A count, of ``side``, with noise on it; or a yes or no, and a table that a record is in, with joint noise."""
+        runs, noise = max(runs, MANY), Noise(None if seed is None else seed + side)
+        scale, rho = 1 / self.claim.epsilon, self.claim.delta and rho_for(self.claim.epsilon, self.claim.delta)
+        if self.mechanism == NOISE:
+            law: CountLaw = DiscreteGaussian(deviation_for(rho)) if rho else IntegerLaplace(scale)
+            return {"count": (side + law.draw(noise, 0, np.arange(runs))).tolist()}
+        true, places = np.array([side, side, 1 - side, 0]), [(8 * run, 8 * run + 1) for run in range(runs)]
+        seen = [(true + noise.jointly_at(scale, (1, 3), 0, place)).tolist() for place in places]
+        columns: dict[str, list[Value]] = {f"count {i}": [numbers[i] for numbers in seen] for i in range(len(true))}
+        return columns | {"all counts": [str(numbers) for numbers in seen]}

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 
 from headwater.audit.bounds import delta_lower, epsilon_lower
 from headwater.audit.events import Columns, Value, best_event
-from headwater.audit.experiments import Experiment
+from headwater.audit.experiments import Draws, Experiment
 from headwater.markdown import table
 
 ALPHA = 0.001
@@ -62,7 +62,7 @@ class ExactFinding:
         return self.loss is None or self.loss > self.claimed * (1 + 1e-9)
 
 
-def judge(experiment: Experiment, columns: Sequence[Columns], *, experiments: int = 1) -> Finding:
+def judge(experiment: Experiment | Draws, columns: Sequence[Columns], *, experiments: int = 1) -> Finding:
     """Pick the strongest event on half of the runs of two streams, and measure it on the other half."""
     runs = min((len(values) for side in columns for values in side.values()), default=0)
     if runs < LEAST:

@@ -25,6 +25,7 @@ import numpy as np
 from headwater.audit.experiments import AuditAlarm, Experiment
 from headwater.audit.streams import Pair, replaced
 from headwater.audit.trace import Address, Measurement, watching
+from headwater.audit.traits import traits_of
 from headwater.public.budget import Budget, Guarantee, Ledger, OverdrawnError
 from headwater.public.laws import Cost, CountLaw, DiscreteGaussian, JointLaplace, rho_for
 from headwater.public.protocol import AnySchema
@@ -73,7 +74,7 @@ def loss_between(experiment: Experiment, seed: int = 0) -> Loss:
     chosen: dict[Address, int] = {}
     far = 4 * len(experiment.pair.one) + 8
     # Thresholds are set out of reach: what happens when one is crossed is for the tests of the counters.
-    options = [_BEYOND, _BEYOND + 1] if experiment.traits.thresholds else [-far, 0, 1, 2, far]
+    options = [_BEYOND, _BEYOND + 1] if traits_of(experiment.mechanism).thresholds else [-far, 0, 1, 2, far]
 
     def choose(address: Address) -> int:
         if address not in chosen:
@@ -178,11 +179,7 @@ def check_sensitivity(experiment: Experiment, *, outputs: int = 8) -> Loss:
 
 
 def check_counting(experiment: Experiment) -> None:
-    """Alarm unless the replaced record is counted where it is, also on a face, and as often on both streams.
-
-    On a face it must count as it does the smallest step inside; and if each measurement counts every record of a span
-    once (`Traits.partitions`), then its total is the same on both streams.
-    """
+    """Alarm unless a record counts once on both streams, and on a face as it does the smallest step inside."""
     totals, inside = [], replace(experiment, pair=_off_the_faces(experiment))
     for side in (0, 1):
         here = _measured(experiment, side)
@@ -190,7 +187,7 @@ def check_counting(experiment: Experiment) -> None:
         beside = here if inside.pair == experiment.pair else _measured(inside, side)
         if [m.true.tolist() for m in here] != [m.true.tolist() for m in beside]:
             raise AuditAlarm(f"{experiment.name}: a record on a face is counted in no cell, or in another one")
-    if experiment.traits.partitions and totals[0] != totals[1]:
+    if traits_of(experiment.mechanism).partitions and totals[0] != totals[1]:
         raise AuditAlarm(f"{experiment.name}: a record was counted in no cell, or in several")
 
 

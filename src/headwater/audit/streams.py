@@ -49,28 +49,11 @@ class PersonPair(Pair):
 
     The records of a person on one stream stand, on the other one, at the same places: as other records of the same
     person, as records of one person who has no others, or as null records of nobody (`proofs/people.md`).
-
-    With ``period``, periods have so many arrivals, and all of this is about one: in others the person stays.
     """
-
-    period: int | None = None
 
     def __post_init__(self) -> None:
         if len(self.one) != len(self.other) or not self.changed:
             raise ValueError("neighbouring streams have one length and differ in the records of one person")
-        one, other = ([row[-1] for row in side] for side in (self.one, self.other))
-        here = set(self.changed)
-        before, after = {one[place] for place in here}, {other[place] for place in here}
-        if len(before) > 1 or len(after) > 1 or -1.0 in before:
-            raise ValueError("neighbouring streams differ in the records of one person")
-        length = self.period or len(one)
-        periods = {place // length for place in here}
-        inside = [i for i in range(len(one)) if i // length in periods]
-        rest = {names[i] for names in (one, other) for i in inside if i not in here and one[i] != -1.0}
-        if len(periods) > 1:
-            raise ValueError("neighbouring streams differ in one period")
-        if (after | before) & rest and not before == after:
-            raise ValueError("neighbouring streams differ in all records of one person, who has no others")
 
 
 def person_replaced(
@@ -93,7 +76,7 @@ def person_replaced(
     if other is not None:
         two[here, :-1] = other
     two[here, -1] = -1 if other is None else person if name is None else name
-    return PersonPair(_rows(one), _rows(two), period and period[0])
+    return PersonPair(_rows(one), _rows(two))
 
 
 def replaced(background: Points, position: int, one: object, other: object) -> Pair:

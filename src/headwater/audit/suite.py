@@ -9,12 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.audit.experiments import JOINT_NOISE, NOISE, Experiment
-from headwater.audit.streams import COLOURS, MOVES, TABLE, Pair, heap, kind_of_pair, person_replaced, replaced
+from headwater.audit.experiments import JOINT_NOISE, NOISE, Draws, Experiment
+from headwater.audit.streams import COLOURS, MOVES, TABLE, heap, kind_of_pair, person_replaced, replaced
 from headwater.audit.trace import watching
 from headwater.audit.traits import traits_of
 from headwater.public import protocol as registry
-from headwater.public.budget import record_epsilon
+from headwater.public.budget import Guarantee, record_epsilon
 from headwater.public.cube import unit_cube
 from headwater.public.numbers import Number
 from headwater.public.person import NOWHERE, Person
@@ -153,12 +153,11 @@ def with_delta(experiments: Iterable[Experiment], delta: float = DELTA) -> list[
     return [replace(one, name=name, delta=delta) for one, name in named]
 
 
-def noise(epsilon: float) -> list[Experiment]:
+def noise(epsilon: float) -> list[Draws]:
     """One count with one draw on it: Laplace, and Gaussian for δ that sampling can see; two tables with joint noise."""
-    pair = Pair(((0.0,),), ((1.0,),))
-    found = [Experiment(f"{kind} of scale {1 / epsilon:g}", kind, epsilon, pair) for kind in (NOISE, JOINT_NOISE)]
-    gaussian = Experiment(f"Gaussian noise, ε = {epsilon:g}", NOISE, epsilon, pair)
-    return [*found, *with_delta([gaussian], 0.01), *with_delta([gaussian])]
+    pure = [Draws(f"{kind} of scale {1 / epsilon:g}", kind, Guarantee(epsilon)) for kind in (NOISE, JOINT_NOISE)]
+    title = f"Gaussian noise, ε = {epsilon:g}, δ = "
+    return [*pure, *(Draws(f"{title}{delta:g}", NOISE, Guarantee(epsilon, delta)) for delta in (0.01, DELTA))]
 
 
 def to_sample(mechanism: str) -> list[Experiment]:

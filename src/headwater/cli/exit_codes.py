@@ -70,7 +70,8 @@ def reports_errors(command: Callable[P, T]) -> Callable[P, T]:
         with warnings.catch_warnings():
             for warned in (SeededRunWarning, EpsilonWarning, DeltaWarning):
                 warnings.simplefilter("default", warned)
-            warnings.showwarning = _report_warning  # type: ignore[assignment]  # where in the code helps nobody here
+            # Where in the code helps nobody here.
+            warnings.showwarning = lambda message, *_: complain(str(message), "yellow", "warning:")
             try:
                 return command(*args, **kwargs)
             except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -94,7 +95,13 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
         return (f"{error.filename}: " if error.filename else "") + (error.strerror or str(error)), code
     if code is Exit.BUG and isinstance(error, ValueError) and _is_ours(error):
         return str(error), Exit.USAGE
-    return (_unexpected(error) if code is Exit.BUG else str(error)), code
+    if code is not Exit.BUG:
+        return str(error), code
+    last = traceback.extract_tb(error.__traceback__)[-1]  # where it happened, without what it says
+    return (
+        f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}. This is a bug of Headwater: please "
+        "report it. HEADWATER_DEBUG=1 shows everything, perhaps records too; nothing that was published is harmed"
+    ), code
 
 
 def _is_ours(error: ValueError) -> bool:
@@ -104,17 +111,3 @@ def _is_ours(error: ValueError) -> bool:
     last = traceback.extract_tb(error.__traceback__)[-1]
     within = Path(last.filename).is_relative_to(Path(headwater.__file__).parent)
     return within and (last.line or "").startswith("raise ")
-
-
-def _unexpected(error: BaseException) -> str:
-    """Where it happened, without the text of the error, which may be somebody's record."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(last.filename).name}, line {last.lineno}"
-    return (
-        f"{type(error).__name__} in {where}. This is a bug of Headwater: please report it. HEADWATER_DEBUG=1 shows "
-        "everything, perhaps records too; nothing that was published is harmed"
-    )
-
-
-def _report_warning(message: Warning | str, *_: object) -> None:
-    complain(str(message), "yellow", "warning:")

@@ -69,20 +69,18 @@ class Page:
     names: dict[str, str] = field(default_factory=dict)
     quality: dict[str, Any] | None = None
     sample: dict[str, Any] | None = None
-    real: list[Counts] | None = None
+    real: list[Counts] | None = None  # with it the page is not private, unless the real data are public
     real_rows: tuple[int, int] = (0, 0)  # and so many of them are records
     public: bool = False
     errors: list[Errors | None] = field(default_factory=list)
-
-    def compare(self, real: list[Counts], errors: list[Errors | None], rows: tuple[int, int], *, public: bool) -> None:
-        """Put the real data beside the releases. From here on the page is not private, unless these are public."""
-        self.real, self.errors, self.real_rows, self.public = real, errors, rows, public
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, in the page."""
         card, releases = self.releases[-1].card, [_release(release) for release in self.releases]
         said = Guarantee.as_stated(card)
         measured = [None if found is None else found.whole for found in self.errors]
+        (rows, known), end = self.real_rows, max(release.span[1] for release in self.releases)
+        short = shortage(rows, (0, end), "the last release", known)  # from 0: rows are compared by their places
         return {
             "warning": NOT_PRIVATE if self.real is not None and not self.public else None,
             "names": self.names,
@@ -95,14 +93,8 @@ class Page:
             "sample": self.sample,
             "columns": [self._column(i) for i in range(len(self.cuts.fine))],
             "pairs": [self._pair(i) for i in range(len(self.cuts.pairs))],
-            "real": None if self.real is None else self._real(),
+            "real": None if self.real is None else {"rows": rows, "public": self.public, "shortage": short},
         }
-
-    def _real(self) -> dict[str, Any]:
-        end = max(release.span[1] for release in self.releases)
-        rows, known = self.real_rows
-        short = shortage(rows, (0, end), "the last release", known)  # from 0: rows are compared by their places
-        return {"rows": rows, "public": self.public, "shortage": short}
 
     def _column(self, i: int) -> dict[str, Any]:
         bins = self.cuts.fine[i]

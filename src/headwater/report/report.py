@@ -113,7 +113,12 @@ def write_report(
     if len(last):
         page.quality = expected_quality(shown[-1].card, columns, last)
     if real is not None:
-        page.compare(real_counts, measured, (len(real), len(known(real))), public=public)
+        page.real, page.errors, page.real_rows, page.public = (
+            real_counts,
+            measured,
+            (len(real), len(known(real))),
+            public,
+        )
     if real is not None and judged is not None:
         page.quality = measured_quality(judged, shown[-1].card, columns)
         about = known(real[slice(*spans[-1])])

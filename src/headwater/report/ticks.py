@@ -111,7 +111,7 @@ def drawn(column: ColumnAxis) -> tuple[datetime, datetime]:
     """Where the axis of a column of moments starts, and where its last step ends."""
     if column.kind == "time-of-day":
         return datetime(1, 1, 1), datetime(1, 1, 2)
-    start = moment(column.declared["start"])
+    start = datetime.fromisoformat(str(column.declared["start"]))
     step = timedelta(microseconds=microseconds(column.declared.get("step", "1s")))
     try:
         return start, start + (column.axis.values or 1) * step
@@ -119,13 +119,12 @@ def drawn(column: ColumnAxis) -> tuple[datetime, datetime]:
         return start, datetime.max.replace(tzinfo=start.tzinfo)
 
 
-def numbers(low: Any, high: Any) -> Ticks:  # noqa: ANN401  # any real numbers
+def numbers(low: Fraction, high: Fraction) -> Ticks:
     """Round numbers between two bounds.
 
-    >>> numbers(0, 4)
+    >>> numbers(Fraction(0), Fraction(4))
     [(0.0, '0'), (0.25, '1'), (0.5, '2'), (0.75, '3'), (1.0, '4')]
     """
-    low, high = Fraction(low), Fraction(high)
     if high <= low:
         return [(0.5, f"{float(low):g}")]
     return [(float((value - low) / (high - low)), label) for value, label in _round(low, high)]
@@ -207,15 +206,6 @@ def _power(value: Fraction) -> str:
     return f"{times}10{str(int(power)).translate(_RAISED)}"
 
 
-def moment(text: object) -> datetime:
-    """A bound of a date column as the card has it: ISO 8601, the day alone or with a time.
-
-    >>> moment("2013-01-01")
-    datetime.datetime(2013, 1, 1, 0, 0)
-    """
-    return text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
-
-
 def datetimes(start: datetime, end: datetime) -> Ticks:
     """Round dates or times between two bounds, in the first one's offset from UTC if it has one.
 
@@ -235,7 +225,8 @@ def datetimes(start: datetime, end: datetime) -> Ticks:
         form = "%-d %b"
     else:
         form = ("%H:%M" if every >= 60 else "%H:%M:%S") if span <= _DAY else "%-d %b %H:%M"
-    return [((m - start).total_seconds() / span, _format(m, form)) for m in moments]
+    # The day without a leading zero is spelt differently on different systems, so it is put in by hand.
+    return [((m - start).total_seconds() / span, m.strftime(form.replace("%-d", str(m.day)))) for m in moments]
 
 
 def _evenly(start: datetime, end: datetime, seconds: int) -> Iterator[datetime]:
@@ -252,14 +243,7 @@ def _months(start: datetime, end: datetime) -> Iterator[datetime]:
     step = next((m for m in _MONTHS if spanned / m <= WANTED + 1), _MONTHS[-1])
     first = -(-(start.year * 12 + start.month - 1) // step) * step
     for number in range(first, end.year * 12 + end.month, step):
-        if number // 12 <= datetime.max.year and start <= (m := _first_of(start, number)) <= end:
-            yield m
-
-
-def _first_of(like: datetime, number: int) -> datetime:
-    return like.replace(year=number // 12, month=number % 12 + 1, day=1, hour=0, minute=0, second=0, microsecond=0)
-
-
-def _format(moment: datetime, form: str) -> str:
-    # The day without a leading zero is spelt differently on different systems, so it is put in by hand.
-    return moment.strftime(form.replace("%-d", str(moment.day)))
+        if number // 12 <= datetime.max.year:
+            month = datetime(number // 12, number % 12 + 1, 1, tzinfo=start.tzinfo)
+            if start <= month <= end:
+                yield month

@@ -4,9 +4,9 @@ const four = (error) => (error === null || error === undefined ? "" : error < 0.
 
 const graded = (grade) => make("span", { class: `grade ${grade}` }, grade);
 
-/** Fill a table: titles, then rows of texts or elements. A title in a list is that of numbers; what has none is left out where there is little room. */
+/** Fill a table: titles, then rows of texts or elements. A title in a list is that of numbers. */
 function tabulate(table, titles, rows) {
-  const kinds = titles.map((title) => (Array.isArray(title) ? "number" : title === "" ? "bar-cell" : "name"));
+  const kinds = titles.map((title) => (Array.isArray(title) ? "number" : "name"));
   const head = make("tr", {}, ...titles.map((title, i) => make("th", { scope: "col", class: kinds[i] }, ...[title].flat())));
   const body = rows.map((row) => make("tr", {}, ...row.map((cell, i) => make("td", { class: cell === null ? `none ${kinds[i]}` : kinds[i] }, ...[cell ?? "missing"].flat()))));
   table.replaceChildren(make("thead", {}, head), make("tbody", {}, ...body));
@@ -21,13 +21,6 @@ function shorten(table, button, rows) {
   show(false);
 }
 
-/** A bar as long as an error is beside the worst one. */
-function meter(error, worst) {
-  const fill = make("i");
-  fill.style.width = `${worst ? 100 * error / worst : 0}%`;
-  return make("span", { class: "meter", "aria-hidden": "true" }, fill);
-}
-
 function drawQuality(quality) {
   byId("quality").hidden = !quality || !(quality.answers.length || quality.columns.length);
   if (byId("quality").hidden) return;
@@ -37,12 +30,11 @@ function drawQuality(quality) {
     [a.question, a.question.startsWith("Small") ? "" : four(a.error), graded(a.grade), a.detail]));
   drawCut(Object.entries(quality.cut ?? {}));
   byId("worst-columns").hidden = columns.length === 0;
-  const longest = Math.max(...columns.map((c) => c.error ?? c.expected), 1e-9);
-  tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "", "Answers are", ...(measured ? [["W1"]] : [])],
-    columns.map((c) => [breakable(c.name), ...(measured ? [four(c.error)] : []), ...(expected ? [four(c.expected)] : []), meter(c.error ?? c.expected, longest), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
+  tabulate(byId("worst-columns").querySelector("table"), ["Column", ...(measured ? [["Error"]] : []), ...(expected ? [["Expected"]] : []), "Answers are", ...(measured ? [["W1"]] : [])],
+    columns.map((c) => [breakable(c.name), ...(measured ? [four(c.error)] : []), ...(expected ? [four(c.expected)] : []), graded(c.grade), ...(measured ? [four(c.w1)] : [])]));
   byId("worst-pairs").hidden = pairs.length === 0;
-  tabulate(byId("worst-pairs").querySelector("table"), ["Pair", ["Error"], "", "Answers are"], pairs.map((p) =>
-    [[...breakable(p.x), " × ", ...breakable(p.y)], four(p.error), meter(p.error, pairs[0].error), graded(p.grade)]));
+  tabulate(byId("worst-pairs").querySelector("table"), ["Pair", ["Error"], "Answers are"], pairs.map((p) =>
+    [[...breakable(p.x), " × ", ...breakable(p.y)], four(p.error), graded(p.grade)]));
   const rows = Math.min(10, Math.max(columns.length, 5));
   for (const id of ["worst-columns", "worst-pairs"]) shorten(byId(id).querySelector("table"), byId(id).querySelector("button"), rows);
   byId("worst-pairs").querySelector(".note").textContent = quality.pairs_total > pairs.length ? `The worst ${pairs.length} of ${whole(quality.pairs_total)} pairs.` : "";
