@@ -269,31 +269,6 @@ def test_views_and_extensions_of_text_that_is_not_utf_8(made_of: Callable[[list[
     assert found.points[[0, 2]].tolist() == [[0.0], [0.5]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_json_lines(kind: str) -> None:
-    column, values = KINDS[kind]
-    schema = Schema(x=column)
-    lines = [json.dumps({"x": value}).encode() for value in values] * 2
-    hostile = [b'{"x": ' + b"[" * levels + b"]" * levels + b"}" for levels in (400, 2000, 100_000)]
-    hostile += [b"\xff", b"\0", b"{}", b"", b'{"x": "\xff"}', b'{"x": 1, "x": 1}', b'{"x": "\\ud800"}', b'{"x": 1e999}']
-    for number, line in enumerate([*hostile, b'{"x": ' + b"9" * 5000 + b"}"]):
-        text = [*lines]
-        place = number % len(lines)
-        text[place] = line
-        found: list[Any] = []
-        for some in (lines, text):
-            (batch,) = read_bytes(b"\n".join([*some, b""]), schema, "jsonl", "null")
-            encoded = schema.encode_batch(batch.table, bad_rows="null")
-            rows: list[Any] = [None] * batch.records
-            for at, point in zip(batch.places.tolist(), encoded.points.tolist(), strict=True):
-                rows[at] = point
-            found.append(rows)
-        assert len(found[0]) == len(found[1]) == len(lines)
-        assert [row for at, row in enumerate(found[0]) if at != place] == [
-            row for at, row in enumerate(found[1]) if at != place
-        ]
-
-
 def nested(levels: int, value: bytes = b"1") -> bytes:
     """A record with one more value, so that all of it is nested so many levels deep."""
     return b'{"x": 0.5, "y": ' + b"[" * (levels - 1) + value + b"]" * (levels - 1) + b"}"

@@ -12,6 +12,7 @@ from headwater import Category, Schema, TableError
 from headwater.public.person import Person
 from headwater.run import FolderSink, Run, RunConfig, feed
 from headwater.secret.read.source import open_source
+from tests.support.batch_points import points_in_places
 
 LONGEST = 100
 SCHEMA = Schema(x=Category("a", "b"))
@@ -30,12 +31,8 @@ def read(path: Path, position: Any = None, **options: Any) -> list[tuple[list[An
         for batch in source:
             if batch is None:
                 break
-            encoded = SCHEMA.encode_batch(batch.table, bad_rows="null")
-            rows: list[Any] = [None] * batch.records
-            for place, point in zip(batch.places.tolist(), encoded.points.tolist(), strict=True):
-                rows[place] = point
             assert all(bad.text == "" and bad.person is None for bad in batch.bad)
-            found.append((rows, batch.position))
+            found.append((points_in_places(batch, SCHEMA, "null"), batch.position))
     return found
 
 

@@ -39,6 +39,7 @@ from headwater.run import FolderSink, Run, RunConfig, Schedule, feed
 from headwater.secret.read import lines as reader_lines
 from headwater.secret.read.lines import InputChangedError
 from headwater.secret.read.source import open_source
+from tests.support.batch_points import points_in_places
 from tests.support.nightly import NIGHTLY
 
 PAIRS = settings(max_examples=600 if NIGHTLY else 60, suppress_health_check=[HealthCheck.too_slow], database=None)
@@ -258,7 +259,7 @@ def partly(data: st.DataObject, schema: Schema, options: dict[str, Any], form: s
     return Schema({name: schema.columns[name] for name in names})
 
 
-Encoded = list[list[tuple[float, ...] | None]]
+Encoded = list[list[list[float] | None]]
 
 
 def seen_all(path: Path | str, schema: Schema, **options: Any) -> Encoded:  # noqa: ANN401 - fields of Options
@@ -267,13 +268,7 @@ def seen_all(path: Path | str, schema: Schema, **options: Any) -> Encoded:  # no
     with open_source(path, schema, **options) as source:
         for batch in source:
             if batch is not None:
-                found = schema.encode_batch(batch.table, bad_rows=options["bad_rows"])
-                records: list[tuple[float, ...] | None] = [None] * batch.records
-                for place, point in zip(batch.places.tolist(), found.points.tolist(), strict=True):
-                    records[place] = tuple(point)
-                for bad in batch.all_bad(found.bad):
-                    records[bad.row] = None
-                batches.append(records)
+                batches.append(points_in_places(batch, schema, options["bad_rows"]))
     return batches
 
 
@@ -395,41 +390,27 @@ def test_arrays_with_bad_elements(name: str, policy: str, data: st.DataObject) -
     check_all(*both(texts, "json", partial(seen_all, schema=schema, **options)), pair[2], len(pair[1]))
 
 
-@pytest.mark.parametrize("policy", ["null", "quarantine"])
+@pytest.mark.parametrize("policy", ["stop", "null", "quarantine"])
 @pytest.mark.parametrize("name", WRITERS)
 @PAIRS
 @given(st.data())
-def test_pipes_with_bad_lines(name: str, policy: str, data: st.DataObject) -> None:
-    pair = data.draw(pairs())
-    options, found = options_of(data) | {"format": FORMATS[name], "poll_seconds": 60, "bad_rows": policy}, []
-    schema = partly(data, pair[0], options, name)
-    for text in two_lines(data, pair, WRITERS[name]):
-        out, into = os.pipe()
-        os.write(into, text)
-        os.close(into)
-        with pytest.MonkeyPatch.context() as patch, io.FileIO(out, "rb") as reading:
-            patch.setattr(reader_lines, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
-            found.append(seen_all("-", schema, **options))
-    check_all(found[0], found[1], pair[2], len(pair[1]))
-
-
-@pytest.mark.parametrize("name", WRITERS)
-@PAIRS
-@given(st.data())
-def test_pipes(name: str, data: st.DataObject) -> None:
+def test_pipes(name: str, policy: str, data: st.DataObject) -> None:
     """All bytes are there at once, as from a fast writer."""
-    pair = data.draw(pairs())
-    texts = two_texts(data, pair, WRITERS[name])
-    options, found = options_of(data) | {"format": FORMATS[name], "poll_seconds": 60, "multiline": True}, []
+    pair, stops = data.draw(pairs()), policy == "stop"
+    options, found = options_of(data) | {"format": FORMATS[name], "poll_seconds": 60}, list[Any]()
+    options |= {"multiline": True} if stops else {"bad_rows": policy}
     schema = partly(data, pair[0], options, name)
-    for text in texts:
+    for text in (two_texts if stops else two_lines)(data, pair, WRITERS[name]):
         out, into = os.pipe()
         os.write(into, text)  # a pipe holds 64 KB
         os.close(into)
         with pytest.MonkeyPatch.context() as patch, io.FileIO(out, "rb") as reading:
             patch.setattr(reader_lines, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
-            found.append(seen("-", schema, **options))
-    check(found[0], found[1], pair[2])
+            found.append((seen if stops else seen_all)("-", schema, **options))
+    if stops:
+        check(found[0], found[1], pair[2])
+    else:
+        check_all(found[0], found[1], pair[2], len(pair[1]))
 
 
 ROTATIONS = ["grows", "is renamed", "is copied and cut"]
@@ -476,13 +457,7 @@ def follow(
                 batch = next(source)
                 nothing = nothing + 1 if batch is None else 0
                 if batch is not None:
-                    found = schema.encode_batch(batch.table, bad_rows=policy)
-                    records: list[Any] = [None] * batch.records
-                    for place, point in zip(batch.places.tolist(), found.points.tolist(), strict=True):
-                        records[place] = tuple(point)
-                    for bad in batch.all_bad(found.bad):
-                        records[bad.row] = None
-                    batches.append(records)
+                    batches.append(points_in_places(batch, schema, policy))
                     position = batch.position
                 position = source.pending or position
     except TableError as error:
@@ -551,13 +526,14 @@ def table_of(records: list[Record]) -> pa.Table:
     return pa.table(columns)
 
 
+@pytest.mark.parametrize("policy", ["stop", "null", "quarantine"])
 @pytest.mark.parametrize("name", ["parquet", "arrow"])
 @PAIRS
 @given(st.data())
-def test_files_of_columns(name: str, data: st.DataObject) -> None:
+def test_files_of_columns(name: str, policy: str, data: st.DataObject) -> None:
     """Row groups and record batches may be cut elsewhere in the other file: a writer may cut them by bytes."""
     schema, records, index, other = data.draw(pairs())
-    options, found = options_of(data), []
+    options, found = options_of(data) | {"bad_rows": policy}, list[Any]()
     with tempfile.TemporaryDirectory() as folder:
         for number, rows in enumerate((records, [*records[:index], other, *records[index + 1 :]])):
             path, table = Path(folder) / f"{number}.{name}", table_of(rows)
@@ -567,8 +543,11 @@ def test_files_of_columns(name: str, data: st.DataObject) -> None:
             else:
                 with pa.ipc.new_file(path, table.schema) as writer:
                     writer.write_table(table, max_chunksize=rows_at_a_time)
-            found.append(seen(path, schema, **options))
-    check(found[0], found[1], index)
+            found.append((seen if policy == "stop" else seen_all)(path, schema, **options))
+    if policy == "stop":
+        check(found[0], found[1], index)
+    else:
+        check_all(found[0], found[1], index, len(records))
 
 
 @pytest.mark.parametrize("policy", ["stop", "null"])
@@ -597,22 +576,6 @@ def test_one_category_more_than_codes_in_the_writers_memory_could_tell_apart(
     differ = [n for n, (one, other) in enumerate(zip(*found, strict=True)) if one != other]
     assert len(found[0]) == 2 * count
     assert differ == [count + count // 2]
-
-
-@pytest.mark.parametrize("policy", ["null", "quarantine"])
-@PAIRS
-@given(st.data())
-def test_files_of_columns_with_bad_rows(policy: str, data: st.DataObject) -> None:
-    schema, records, index, other = data.draw(pairs())
-    options, found = options_of(data) | {"bad_rows": policy}, []
-    with tempfile.TemporaryDirectory() as folder:
-        for number, rows in enumerate((records, [*records[:index], other, *records[index + 1 :]])):
-            path = Path(folder) / f"{number}.parquet"
-            pyarrow.parquet.write_table(table_of(rows), path, row_group_size=data.draw(st.integers(1, 9)))
-            found.append(seen_all(path, schema, **options))
-    first, second = list(chain(*found[0])), list(chain(*found[1]))
-    assert [len(batch) for batch in found[0]] == [len(batch) for batch in found[1]]
-    assert first[:index] + first[index + 1 :] == second[:index] + second[index + 1 :]
 
 
 def test_a_longer_record_moves_no_batch_end(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from headwater import Category, Datetime, Integer, Number, Schema, TableError, unit_cube
+from headwater import Category, Datetime, Number, Schema, TableError, unit_cube
 from headwater.public.cube import UnitCube
 from headwater.secret.read.source import open_source
 
@@ -237,8 +237,3 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         "a.csv: no permission to read this",
         "a.parquet: no permission to read this",
     ]
-
-
-def test_an_integer_column_takes_no_fraction(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("n\n1\n2\n2.5\n")
-    assert error_of(tmp_path / "a.csv", Schema(n=Integer(0, 9))).line == 4

@@ -206,14 +206,6 @@ def test_a_batch_of_a_steady_pipe_ends_soon_and_after_a_number_of_records(
     assert sizes == [64] * 12
 
 
-def test_json_lines_come_through_a_pipe_by_format(pipe: Pipe) -> None:
-    writing = pipe()
-    writing.write(b'{"n": 1}\n')
-    writing.close()
-    with open_source("-", SCHEMA, format="jsonl", poll_seconds=POLL) as source:
-        assert [numbers_of(batch) for batch in source if batch] == [[1]]
-
-
 @pytest.mark.parametrize("by_handle", [False, True])
 def test_a_pipe_that_has_a_path_is_read_like_standard_input(tmp_path: Path, by_handle: bool) -> None:
     """A named pipe, or what a shell gives for a process: it is opened once, and nobody looks whether it changed."""

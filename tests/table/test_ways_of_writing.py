@@ -209,15 +209,6 @@ def test_a_json_file_is_one_array(tmp_path: Path, text: str, block_bytes: int) -
         assert [row["x"] for row in rows(tmp_path / "a.json", schema, block_bytes=block_bytes)] == expected
 
 
-def test_where_bad_rows_do_not_stop_the_run_a_first_line_is_a_line(tmp_path: Path) -> None:
-    schema = hw.Schema(x=hw.Integer(0, 9))
-    (tmp_path / "a.jsonl").write_text('[{"x": 1}]\n{"x": 2}\n')
-    with open_source(tmp_path / "a.jsonl", schema, bad_rows="null") as source:
-        (batch,) = [batch for batch in source if batch]
-    assert batch.table["x"].to_pylist() == [2]
-    assert [bad.row for bad in batch.bad] == [0]
-
-
 @pytest.mark.parametrize("block_bytes", [1, 1 << 22])
 def test_an_element_of_an_array_that_is_no_record_can_be_left_out(tmp_path: Path, block_bytes: int) -> None:
     """Whatever JSON it is; its text is that of the element."""
