@@ -36,10 +36,6 @@ class Rows:
     points: Floats
     tally: Tally = field(default_factory=Tally)
 
-    def known(self) -> Floats:
-        """Without invalid rows."""
-        return known(self.points)
-
 
 def known(points: Floats) -> Floats:
     """Rows that are records: the others are NaN."""
