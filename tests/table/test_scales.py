@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -120,26 +119,6 @@ def test_releases_have_as_few_digits_as_declared(mechanism: str, tmp_path: Path)
         values = table[name].to_pylist()
         assert all(value == round(value, digits) for value in values)
         assert len(set(values)) > 20
-
-
-def test_a_schema_with_all_of_it_is_saved_and_loaded(tmp_path: Path) -> None:
-    schema = hw.Schema(
-        price=hw.Number(0, 20, decimals=2, decimal=",", thousands=".", missing=True, null_values=["NA", "-"]),
-        size=hw.Number(1, 1000, scale="log", step=0.5),
-        day=hw.Datetime("2024-01-01", "2024-12-31", "1d", format="%d.%m.%Y"),
-        clock=hw.TimeOfDay(format="%H%M"),
-        kind=hw.Category(["a", "b"], null_values=["?"], missing=True),
-    )
-    for name in ("schema.toml", "schema.json"):
-        schema.save(tmp_path / name)
-        assert hw.Schema.load(tmp_path / name) == schema
-    assert hw.Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
-
-
-def test_a_schema_that_declares_nothing_new_is_written_as_before() -> None:
-    declared = hw.Schema(a=hw.Number(0, 1), b=hw.Category("x", "y")).to_dict()
-    columns = {"a": {"kind": "number", "low": 0.0, "high": 1.0}, "b": {"kind": "category", "values": ["x", "y"]}}
-    assert declared == {"headwater": 1, "columns": columns}
 
 
 def test_frames_may_hold_counts_of_time() -> None:

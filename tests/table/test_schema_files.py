@@ -21,6 +21,11 @@ SCHEMA = Schema(
         "x": Number(-1.5, 1e300, outside="error"),
         "ok": Boolean(),
         "when": Datetime("2024-01-01T00:00:00+01:00", "2024-12-31T00:00:00+01:00", "15min", zone="Europe/Paris"),
+        "price": Number(0, 20, decimals=2, decimal=",", thousands=".", missing=True, null_values=["NA", "-"]),
+        "size": Number(1, 1000, scale="log", step=0.5),
+        "day": Datetime("2024-01-01", "2024-12-31", "1d", format="%d.%m.%Y"),
+        "clock": TimeOfDay(format="%H%M"),
+        "kind": Category(["a", "b"], null_values=["?"], missing=True),
     }
 )
 
