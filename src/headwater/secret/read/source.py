@@ -40,7 +40,7 @@ class Source:
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
     >>> _ = path.write_text("x\n0.25\n0.5\n")
-    >>> from headwater.public.unit_cube import unit_cube
+    >>> from headwater.public.cube import unit_cube
     >>> with open_source(path, unit_cube(1)) as source:
     ...     first = next(source)
     >>> _ = path.write_text("x\n0.25\n0.5\n0.75\n")  # more records arrive; the earlier ones are as they were
@@ -316,7 +316,7 @@ def read(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Ite
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
     >>> _ = path.write_text("x,y\n0.25,1\n0.5,0\n")
-    >>> from headwater.public.unit_cube import unit_cube
+    >>> from headwater.public.cube import unit_cube
     >>> [table.num_rows for table in read(path, unit_cube(2))]
     [2]
     """
