@@ -112,7 +112,7 @@ def page(found: dict[str, Any]) -> str:
     one = found["literal"]
     return f"""# What a point costs in the paper's mechanism
 
-Time of the fast engine beside the literal algorithm of the paper, with the same law of its outputs. Uniform points in
+Time of the fast engine and of the literal algorithm of the paper, with the same law of its outputs. Uniform points in
 the square, ε = {EPSILON:g}, seconds of the processor, medians of {REPEATS} repeats in turns.
 
 {judged(figures(found))}

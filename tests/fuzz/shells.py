@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from headwater.run.store.database import digest
 from typer.testing import CliRunner
 
 from headwater.cli.app import app
@@ -19,7 +18,7 @@ from headwater.cli.exit_codes import Exit
 from headwater.public.files import FileRefusedError
 from headwater.run.lock import StoreError
 from headwater.run.restore import read_state
-from headwater.run.state import State
+from headwater.run.state import State, _digest
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate_bytes, mutate_file, mutate_value
 from tests.fuzz.target import FoundError, Target
@@ -71,12 +70,12 @@ def change_store(path: Path, what: str, content: Any) -> None:  # noqa: ANN401 -
     with sqlite3.connect(path) as connection:
         if what == "journal":
             ((data,),) = connection.execute("SELECT data FROM journal")
-            row = content, digest(content.encode(), data)
+            row = content, _digest(content.encode(), data)
             connection.execute("UPDATE journal SET head = ?, sha256 = ?", row)
         else:
             part = 0 if what == "head" else 1
             data = content.encode() if isinstance(content, str) else content
-            checksum = digest(str(part).encode(), data)
+            checksum = _digest(str(part).encode(), data)
             connection.execute("UPDATE snapshot SET data = ?, sha256 = ? WHERE part = ?", (data, checksum, part))
     connection.close()
 

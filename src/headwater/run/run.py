@@ -259,7 +259,7 @@ class Run:
         Parameters
         ----------
         bad_rows
-            A policy of `headwater.public.bad_rows`; unless given, what the schema says.
+            A policy of `headwater.public.tally`; unless given, what the schema says.
         """
         policy = policy_of(bad_rows, self.schema)
         if policy == "quarantine" and not self._state:
@@ -327,7 +327,7 @@ class Run:
             topic, or an idempotency key. Names that are not given stay as they are; ``None`` removes one. ``tally``,
             ``quarantine`` and ``bad_rows`` are refused: these the run keeps itself.
         bad_rows
-            What happens to invalid rows (`headwater.public.bad_rows`): ``"stop"``, ``"null"`` or
+            What happens to invalid rows (`headwater.public.tally`): ``"stop"``, ``"null"`` or
             ``"quarantine"``. Unless given, what the schema says; ``"stop"`` if it says nothing.
         receipts
             Bytes that `receipts` gives back, kept in the same transaction.

@@ -39,7 +39,7 @@ class Options:
     poll_seconds
         A pipe or a followed file is idle if nothing arrives for so long.
     bad_rows
-        What happens to a row that is no record: a policy of `headwater.public.bad_rows`.
+        What happens to an invalid row: a policy of `headwater.public.tally`.
     stdin_continues
         On resumption: standard input goes on with the next record, without a header, instead of starting again.
     """
