@@ -25,6 +25,7 @@ from headwater import Schema, Synthesizer
 from headwater.client import Client
 from headwater.run.config import RunConfig
 from headwater.run.state import State
+from headwater.secret.batch import Batch
 from headwater.service.render import write
 
 SCHEMA = NARROW.schema
@@ -175,18 +176,18 @@ def attack(folder: Path, *, kills: int, writers: int, most: int, seed: int, paus
 def compare(folder: Path, written: list[dict[str, Any]], digests: dict[int, str]) -> list[str]:
     """Whether the journal holds exactly the rows of what was written, and replaying it gives what was served."""
     with State.open(folder / "out.state", observe=True) as store:
-        kept = store.load()
-        epsilon = RunConfig.of(store).epsilon
-    if kept.snapshot is None or kept.snapshot.t:
+        first, data, journal = store.load()
+        epsilon = RunConfig.from_dict(store.config).epsilon
+    if first:
         return ["there is a snapshot: write less, so that the journal holds everything"]
-    synth = Synthesizer.from_bytes(kept.snapshot.data)
+    synth = Synthesizer.from_bytes(data)
     columns = {name: [record[name] for record in written] for name in ("x", "writer")}
-    rows = np.concatenate([entry.rows for entry in kept.journal])
+    rows = np.concatenate([batch.rows for _, batch in journal])
     problems = list[str]()
-    if not np.array_equal(np.sort(rows, axis=0), np.sort(synth.encode(columns), axis=0)):
+    if not np.array_equal(np.sort(rows, axis=0), np.sort(synth.encode(columns).rows, axis=0)):
         problems.append("the state holds other records than were acknowledged")
     for t in sorted(digests):
-        synth.update_rows(rows[synth.t : t])
+        synth.take(Batch(rows[synth.t : t]))
         path = folder / "again.parquet"
         write(synth.release().tables("arrow"), path, "parquet", SCHEMA)
         if hashlib.sha256(path.read_bytes()).hexdigest() != digests[t]:

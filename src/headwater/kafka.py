@@ -59,10 +59,10 @@ class TopicBatch:
         text = _MARK + b"\n".join([*lines, b""])  # a mark: so what the first message begins with is part of it
         try:
             for batch in read_bytes(text, schema, form_of_lines, bad_rows, ignore_extra=ignore_extra):
-                yield batch
+                yield _Messages(batch, self.places[before : before + batch.records])
                 before += batch.records
         except TableError as error:
-            raise self.locate(error, before, form) from None
+            raise self.locate(error, form) from None
         if before != len(self.values):
             raise TableError(f"{len(self.values):,} messages hold {before:,} records", "write one record a message")
 
@@ -76,16 +76,27 @@ class TopicBatch:
             raise self.locate(TableError("a message of several lines", "write one line a message", row=number))
         return b"\r" + value.replace(b"\n", b"\r")  # one line, which is bad: a return stands before its end
 
-    def locate(self, error: TableError, before: int = 0, form: str = "json") -> TableError:
-        """An error of a reader or a codec with the place of its message; ``before`` records came before its table."""
-        number = None if error.row is None else before + error.row
-        if error.line is not None:
-            number = error.line - (2 if form == "csv" else 1)
-        if number is None or not 0 <= number < len(self.places):
-            return error
-        located = error.at(file="partition {}, offset {}".format(*self.places[number]))
-        located.line = located.row = None
-        return located
+    def locate(self, error: TableError, form: str = "json") -> TableError:
+        """An error of a reader with the place of its message."""
+        number = error.row if error.line is None else error.line - (2 if form == "csv" else 1)
+        return error if number is None or not 0 <= number < len(self.places) else _at(error, self.places[number])
+
+
+class _Messages(Lines):
+    """Records that were read from messages: their errors name partition and offset, also those of bad rows."""
+
+    def __init__(self, lines: Lines, places: list[tuple[int, int]]) -> None:
+        self._messages = places
+        super().__init__(lines.table, lines.file, lines.position, lines.parts)
+
+    def located(self, error: TableError, record: int) -> TableError:
+        return _at(error, self._messages[record])
+
+
+def _at(error: TableError, place: tuple[int, int]) -> TableError:
+    located = error.at(file="partition {}, offset {}".format(*place))
+    located.line = located.row = None
+    return located
 
 
 # ---- a run
@@ -93,13 +104,8 @@ class TopicBatch:
 
 def encode(run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop", *, ignore_extra: bool = False) -> Batch:
     """The records of a batch as the run keeps them, with what was bad or clipped in them."""
-    found = list[Batch]()
-    for part in batch.read(run.synth.input_schema, form, bad_rows, ignore_extra=ignore_extra):
-        try:
-            found.append(run.encode(part, bad_rows=bad_rows))
-        except TableError as error:
-            raise batch.locate(error, 0, form) from None
-    return in_order(found)
+    parts = batch.read(run.synth.input_schema, form, bad_rows, ignore_extra=ignore_extra)
+    return in_order([run.encode(part, bad_rows=bad_rows) for part in parts])
 
 
 def take(run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop", *, ignore_extra: bool = False) -> None:

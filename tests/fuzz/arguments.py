@@ -12,6 +12,7 @@ import numpy as np
 
 import headwater as hw
 from headwater.public.errors import SchemaError, TableError
+from headwater.secret.batch import Batch
 from tests.fuzz import seeds
 from tests.fuzz.mutate import ODD
 from tests.fuzz.target import FoundError, Target
@@ -68,7 +69,7 @@ def use_column(case: tuple[str, list[Any], dict[str, Any], list[Any]], folder: P
 
 
 def make_points(rng: Random) -> tuple[str, list[Any]]:
-    what = rng.choice(["update", "update", "take", "update_counts", "release", "new", "histogram"])
+    what = rng.choice(["update", "update", "take", "take counts", "release", "new", "encode"])
     arrays = [
         [[0.5, 0.5]], [0.5, 0.5], [], [[]], [[0.5]], [[0.5, 2]], [[0.5, -1]], [[0.5, float("nan")]], [[0.5], [0.5, 1]],
         np.zeros((3, 2)), np.zeros((3, 2), dtype="f2"), np.zeros((3, 2), dtype="O"), np.ones((0, 2)),
@@ -94,11 +95,11 @@ def use_points(case: tuple[str, list[Any]], folder: Path) -> None:
             case "update":
                 synth.update(one)
             case "take":
-                synth.update_rows(one)
-            case "update_counts":
-                synth.update_counts(hw.BucketedCounts(np.zeros(1, dtype=np.int64), one, other))
-            case "histogram":
-                synth.histogram(one, other)
+                synth.take(Batch(one))
+            case "take counts":
+                synth.take(Batch(one, other, np.zeros(1, dtype=np.int64)))
+            case "encode":
+                synth.encode(one, other)
             case _:
                 synth.release(last=one, since=other if not isinstance(other, np.ndarray) else None)
     except Exception:

@@ -19,6 +19,7 @@ import tomli_w
 import headwater as hw
 from headwater.public.folder import publish
 from headwater.run.state import State
+from headwater.secret.batch import Batch
 
 POSITION = {"input": {"file": 2}}
 """What a run keeps beside its records."""
@@ -176,7 +177,7 @@ def stores() -> list[bytes]:
         path = Path(folder) / "run.state"
         synth = synthesizers()[3]
         with State.create(path, {"schema": synth.schema.to_dict(), "epsilon": 8.0, "mechanism": "cascade"}) as store:
-            store.append(np.zeros((synth.t, 1), np.uint64), {"file": 1})
+            store.append(Batch(np.zeros((synth.t, 1), np.uint64)), {"file": 1})
             store.snapshot(synth.t, synth.to_bytes())
             store.append(synth.encode(np.full((3, 2), 0.25)), POSITION)
             store.published(synth.t, "00" * 32)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from headwater import Category, Number, Schema, TableError
-from headwater.kafka import TopicBatch
+from headwater import Category, Number, Person, Schema, TableError
+from headwater.kafka import TopicBatch, encode, take
+from headwater.run import FolderSink, Run, RunConfig
 from tests.support.batch_points import points_in_places
 
 ONE = Schema(x=Number(0, 1, missing=True))
@@ -62,3 +66,54 @@ def test_a_message_is_refused_alone_if_it_is_refused_beside_others(form: str, me
 
     expected = points([message], TWO, form, "null") == [None]
     assert refused([message]) == refused([message, good]) == refused([good, message]) == expected
+
+
+def messages(lines: list[str]) -> TopicBatch:
+    return TopicBatch([line.encode() for line in lines], [(n % 2, 100 + n) for n in range(len(lines))], {})
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_a_topic_may_name_people(form: str, tmp_path: Path) -> None:
+    """In CSV the person is the last column. A bad message uses up the cap of the person whom it names."""
+    records = [{"x": number / 10, "kind": "ab"[number % 2], "who": f"p{number % 3}"} for number in range(10)]
+    records.append({"x": 0.5, "kind": "b", "who": "new"})
+
+    def line(record: dict[str, Any]) -> str:
+        return json.dumps(record) if form == "json" else "{x},{kind},{who}".format(**record)
+
+    config = RunConfig(TWO, 1.0, seed=1, person=Person("who", records=1))
+    with Run.open(config, FolderSink(tmp_path / "out")) as run:
+        found = encode(run, messages(list(map(line, records))), form)
+        assert np.array_equal(found.rows, run.synth.encode(records).rows)
+        take(run, messages(list(map(line, records))), form)
+        assert (run.t, run.tally.capped) == (11, 7)
+        assert run.release().schema == TWO
+    bad = {"x": "?", "kind": "a", "who": "a"}
+    with Run.open(config, FolderSink(tmp_path / "other")) as run:
+        take(run, messages([line(bad), line(bad | {"x": 0.5})]), form, "null")
+        assert (run.t, run.tally.capped, run.tally.bad) == (2, 1, 1)
+        nobody = line(bad | {"x": 0.5, "who": ""})
+        with pytest.raises(TableError, match='partition 0, offset 100, column "who"'):
+            encode(run, messages([nobody]), form)
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("place", [0, 3000, 7999])
+def test_a_bad_message_is_named_in_every_part_of_a_batch(form: str, place: int, tmp_path: Path) -> None:
+    """So many columns are read a few thousand records at a time."""
+    wide, values = Schema({f"c{i}": Number(0, 1) for i in range(700)}), ["0.5"] * 700
+
+    def line(values: list[str]) -> str:
+        return ",".join(values) if form == "csv" else json.dumps(dict(zip(wide.names, values, strict=False)))
+
+    with Run.open(RunConfig(wide, 1.0), FolderSink(tmp_path / "out"), state=tmp_path / "state") as run:
+        for bad in (line(["SECRET", *values[1:]]), line(values[1:])):
+            lines = [line(values)] * 8000
+            lines[place] = bad
+            with pytest.raises(TableError, match=f"^partition {place % 2}, offset {100 + place}[:,]") as caught:
+                encode(run, messages(lines), form)
+            assert "SECRET" not in str(caught.value)
+            found = encode(run, messages(lines), form, "quarantine")
+            assert [row.row for row in found.bad] == [place]
+            assert str(found.bad[0].error).startswith(f"partition {place % 2}, offset {100 + place}")
+            assert found.tally.first_bad.startswith(f"partition {place % 2}, offset {100 + place}")

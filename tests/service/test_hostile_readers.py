@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -215,14 +216,14 @@ def test_a_full_disk_is_given_back_by_readers_before_a_post_is_refused(tmp_path:
 
     gave = list[bool]()
     with Run.open(RunConfig(SCHEMA, 1.0), FolderSink(tmp_path / "out"), state=tmp_path / "state") as run:
-        take = run.take_rows
+        take = run.take
 
-        def full(*given: object, **more: object) -> int:
+        def full(batch: object, **more: Any) -> int:  # noqa: ANN401 - as there
             if not gave:
                 raise StoreError("state", "the disk is full", "make room")
-            return take(*given, **more)  # type: ignore[arg-type]
+            return take(batch, **more)
 
-        run.take_rows = full  # type: ignore[method-assign]
+        run.take = full  # type: ignore[assignment, method-assign]
         cache = Cache(tmp_path / "cache", 1 << 20, 0)
         cache.give_back = lambda: not gave.append(True)  # type: ignore[method-assign, func-returns-value]
         writer = Writer(run, Limits(), "stop", False, lambda t: None, cache)

@@ -23,10 +23,11 @@ from headwater.public.numbers import Integer, Number
 from headwater.public.person import Person
 from headwater.public.schema import Schema
 from headwater.run.lock import StoreError
-from headwater.service import Limits
+from headwater.secret.batch import Batch
+from headwater.service import Limits, ServiceConfig
 from headwater.service.answers import ProblemError
 from headwater.service.write import Accepted, Form, Post, form_of
-from tests.service.conftest import Open, records
+from tests.service.conftest import SCHEMA, Open, records
 from tests.support.kept_runs import failing
 
 JSON = {"Content-Type": "application/json"}
@@ -68,13 +69,13 @@ def test_every_format_is_taken_and_counts_the_same_rows(opened: Open) -> None:
     client = opened()
     run = client.service.runs["trips"].run  # type: ignore[attr-defined]
     rows = list[bytes]()
-    take = run.take_rows
+    take = run.take
 
-    def remember(found: Any, **more: object) -> int:  # noqa: ANN401 - an array
-        rows.append(found.tobytes())
+    def remember(found: Batch, **more: object) -> int:
+        rows.append(found.rows.tobytes())
         return int(take(found, **more))
 
-    run.take_rows = remember
+    run.take = remember
     for number, (kind, body) in enumerate(all_formats(30).items(), 1):
         answer = client.post(ADDRESS, content=body, headers={"Content-Type": kind})
         assert (answer.status_code, answer.json()) == (200, {"accepted": 30, "t": 30 * number}), kind
@@ -102,8 +103,8 @@ def test_whether_a_post_is_refused_does_not_depend_on_posts_that_are_read_with_i
         posts = [Post(text, Form("jsonl"), None, b"") for text in (body, body, line)]
         writer._encoded(posts[:1])
         writer._encoded(posts[1:])
-        assert (posts[0].rows is None) == (posts[1].rows is None), body
-        assert posts[2].rows is not None
+        assert (posts[0].batch is None) == (posts[1].batch is None), body
+        assert posts[2].batch is not None
 
 
 def test_a_compressed_body_is_taken(opened: Open) -> None:
@@ -222,6 +223,31 @@ def test_the_person_of_a_post_is_asked_of_its_sender(opened: Open) -> None:
         assert "=" not in answer.json()["detail"]
 
 
+def test_settings_may_have_a_delta_and_people(opened: Open, tmp_path: Path) -> None:
+    """Both, from a file of settings: what is promised says so, and another δ does not continue the run."""
+    SCHEMA.save(tmp_path / "s.toml")
+    text = '[runs.trips]\nschema = "s.toml"\nepsilon = 1\ndelta = 1e-9\nout = "out"\n'
+    text += 'person = { column = "who", records = 4, per_bucket = 2 }\n'
+    (tmp_path / "service.toml").write_text(text)
+    kept = ServiceConfig.load(tmp_path / "service.toml").runs["trips"]
+    assert (kept.delta, kept.person) == (1e-9, Person("who", records=4, per_bucket=2))
+    client = opened(delta=kept.delta, person=kept.person)
+    rows = [{**record, "who": number % 5} for number, record in enumerate(records(120))]
+    assert client.post(ADDRESS, json=rows).json() == {"accepted": 120, "t": 120}
+    facts = client.get("/runs/trips").json()
+    assert (facts["epsilon"], facts["delta"]) == (1, 1e-9)
+    assert facts["guarantee"].startswith("ε = 1, δ = 1e-09 for one person, of whom at most 4 records count")
+    assert client.get("/runs/trips/releases/now/card").json()["delta"] == 1e-9
+    assert re.search(r"delta\S* 1e-09", client.get("/metrics").text)
+    client.service.close()  # type: ignore[attr-defined]
+    for other in ({"delta": 1e-8, "person": kept.person}, {"delta": 1e-9}):
+        with pytest.raises(StoreError, match=r"begun with another (delta|person)"):
+            opened(**other)
+    client = opened(delta=kept.delta, person=kept.person)
+    assert client.get("/runs/trips").json()["t"] == 120
+    assert client.get("/runs/trips/status").json()["tally"]["capped"] >= 100
+
+
 def test_the_encoding_of_posted_csv_is_kept_with_its_format_as_before() -> None:
     """Receipts of earlier versions have this text in them: a retry must be known again."""
     assert form_of('text/csv; charset="UTF-8"') == Form("csv", "utf-8")
@@ -231,17 +257,31 @@ def test_the_encoding_of_posted_csv_is_kept_with_its_format_as_before() -> None:
 
 
 def test_rows_are_counted_through_a_long_body(opened: Open) -> None:
-    client = opened()
-    lines = ["x,kind", *("0.5,a" for _ in range(70_000)), "0.5,zebra"]
-    answer = client.post(ADDRESS, content="\n".join(lines), headers={"Content-Type": "text/csv"})
+    """Whatever is wrong: a value, or text that is no record."""
+    client, good = opened(), '{"x": 0.5, "kind": "a"}'
+    for bad in ('{"x": 0.5, "kind": "zebra"}', "zebra", "{}"):
+        answer = client.post(
+            ADDRESS, content="\n".join([good] * 70_000 + [bad]), headers={"Content-Type": "application/x-ndjson"}
+        )
+        assert (answer.status_code, answer.json()["row"], answer.json()["line"]) == (422, 70_000, 70_001)
+        assert answer.json()["detail"].startswith("line 70001")
+    for bad in ("0.5,zebra", "0.5,a,zebra"):
+        lines = ["x,kind", *["0.5,a"] * 70_000, bad]
+        answer = client.post(ADDRESS, content="\n".join(lines), headers={"Content-Type": "text/csv"})
+        assert (answer.status_code, answer.json()["line"]) == (422, 70_002)
+        assert answer.json().get("row", 70_000) == 70_000
+    table = pa.table({"x": [0.5] * 70_001, "kind": ["a"] * 70_000 + ["zebra"]})
+    kind = "application/vnd.apache.arrow.stream"
+    answer = client.post(ADDRESS, content=arrow_stream(table), headers={"Content-Type": kind})
     assert (answer.status_code, answer.json()["row"]) == (422, 70_000)
+    assert answer.json()["detail"].startswith("row 70000")
 
 
 def test_one_bad_post_does_not_touch_those_that_are_committed_with_it(opened: Open) -> None:
     client = opened()
     gate, run = threading.Event(), client.service.runs["trips"].run  # type: ignore[attr-defined]
-    take = run.take_rows
-    run.take_rows = lambda rows, **more: (gate.wait(10), take(rows, **more))[1]
+    take = run.take
+    run.take = lambda rows, **more: (gate.wait(10), take(rows, **more))[1]
     answers = dict[int, int]()
 
     def post(number: int) -> None:
@@ -295,8 +335,8 @@ def test_concurrent_writers_get_one_order(opened: Open) -> None:
 def test_a_full_queue_is_a_429_and_nothing_is_dropped_silently(opened: Open) -> None:
     client = opened(Limits(queued_posts=2))
     gate, run = threading.Event(), client.service.runs["trips"].run  # type: ignore[attr-defined]
-    take = run.take_rows
-    run.take_rows = lambda rows, **more: (gate.wait(20), take(rows, **more))[1]
+    take = run.take
+    run.take = lambda rows, **more: (gate.wait(20), take(rows, **more))[1]
     found = list[tuple[int, str]]()
 
     def post() -> None:
@@ -349,7 +389,7 @@ def test_a_full_disk_is_a_503_and_the_retry_counts_once(opened: Open, monkeypatc
         raise StoreError(Path("state"), "the disk is full", "make room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "take_rows", full)
+        patch.setattr(run, "take", full)
         answer = client.post(ADDRESS, json=records(3), headers=keyed)
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         assert client.get("/readyz").status_code == 503
@@ -360,15 +400,15 @@ def test_a_full_disk_is_a_503_and_the_retry_counts_once(opened: Open, monkeypatc
 def test_a_commit_that_is_kept_in_spite_of_an_error_is_known_to_the_retry(opened: Open) -> None:
     client = opened()
     run = client.service.runs["trips"].run  # type: ignore[attr-defined]
-    take, keyed = run.take_rows, {"Idempotency-Key": "k"}
+    take, keyed = run.take, {"Idempotency-Key": "k"}
 
     def keep_then_fail(rows: object, **more: object) -> int:
         take(rows, **more)
         raise RuntimeError("after the commit")
 
-    run.take_rows = keep_then_fail
+    run.take = keep_then_fail
     assert client.post(ADDRESS, json=records(3), headers=keyed).status_code == 503
-    run.take_rows = take
+    run.take = take
     again = client.post(ADDRESS, json=records(3), headers=keyed)
     assert again.json() == {"accepted": 3, "t": 3}
     assert run.t == 3

@@ -61,8 +61,11 @@ def read_state(path: Path) -> tuple[Synthesizer, Tally]:
             raise StoreError(path, "this run has not begun yet", "give the command that was to begin it again")
         synth = Synthesizer.from_bytes(data)
         synth.know(all_kept(frames(measured_beside(state.path))))
-        for _, batch in journal:
-            synth.take(batch)
+        try:
+            for _, batch in journal:
+                synth.take(batch)
+        except (TypeError, ValueError) as error:
+            raise damaged(path, "its journal does not hold records") from error
         kept = state.position(TALLY)
         return synth, (Tally.from_dict(kept) if kept else Tally(synth.t)).with_capped(synth.capped, synth.t)
 

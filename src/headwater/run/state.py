@@ -287,7 +287,7 @@ class State:
     def load(self) -> tuple[int, bytes, list[tuple[int, Batch]]]:
         """The time and the data of the snapshot, and the records after it, each with how many came before it."""
         with self._current():
-            t, count, _ = self._meta("snapshot") or (0, 0, 0)
+            noted = self._meta("snapshot") or (0, 0, 0)
             parts = list(self._connection.execute("SELECT part, data, sha256 FROM snapshot ORDER BY part"))
             journal = list(self._connection.execute("SELECT head, data, sha256 FROM journal ORDER BY seq"))
             until = self._meta("t")
@@ -296,6 +296,7 @@ class State:
         if any(_digest(head.encode(), data) != checksum for head, data, checksum in journal):
             raise damaged(self.path, "a part of the journal does not match its checksum")
         try:
+            t, count, _ = noted
             found = [_unpacked(json.loads(text), data) for text, data, _ in journal]
         except UNFIT as error:
             raise damaged(self.path, "its parts do not fit together") from error

@@ -315,7 +315,13 @@ class Writer:
 
     def _read(self, post: Post) -> None:
         """Set the records of a post, or raise an error that names row and column and never a value."""
-        found = [self._run.encode(lines, bad_rows=self._bad_rows) for lines in self._lines(post.body, post.form)]
+        found, before = list[Batch](), 0
+        for lines in self._lines(post.body, post.form):
+            try:
+                found.append(self._run.encode(lines, bad_rows=self._bad_rows))
+            except TableError as error:
+                raise error if error.row is None else error.at(row=before + error.row) from None
+            before += lines.records
         post.batch, post.body = in_order(found) if found else self._nothing(), b""
 
     def _lines(self, body: bytes, form: Form) -> Iterator[Lines]:

@@ -38,7 +38,7 @@ class Batch:
     table
         A ``pyarrow.Table`` with the columns of the schema.
     file
-        Where the records come from.
+        Where the records come from; nothing if that has no name.
     position
         Everything up to the end of this batch has been read.
     parts
@@ -53,7 +53,7 @@ class Batch:
     """
 
     def __init__(self, table: Any, file: str, position: Position, parts: list[Part]) -> None:  # noqa: ANN401
-        self.table, self.file, self.position, self._parts = table, file, position, parts
+        self.table, self.file, self.position, self.parts = table, file, position, parts
         self._starts = np.cumsum([0, *(part.records for part in parts)]).tolist()
         self.records: int = self._starts[-1]
         placed = zip(self._starts, parts, strict=False)
@@ -62,9 +62,13 @@ class Batch:
     def with_line(self, error: TableError) -> TableError:
         """An error of this batch (from `schema.encode`) with the file and the line filled in."""
         if error.row is None:
-            return error.at(file=self.file)
-        part, row = self._part(int(self.places[error.row]))
-        return with_way_out(error.at(file=self.file, line=part.line(row)))
+            return error.at(file=self.file or None)
+        return with_way_out(self.located(error, int(self.places[error.row])))
+
+    def located(self, error: TableError, record: int) -> TableError:
+        """An error of one of the records, with where that is."""
+        part, row = self._part(record)
+        return error.at(file=self.file or None, line=part.line(row))
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
@@ -78,8 +82,8 @@ class Batch:
 
     def _located(self, bad: BadRow) -> BadRow:
         part, row = self._part(bad.row)
-        return replace(bad, error=bad.error.at(file=self.file, line=part.line(row)), text=part.text(row))
+        return replace(bad, error=self.located(bad.error, bad.row), text=part.text(row))
 
     def _part(self, record: int) -> tuple[Part, int]:
         number = int(np.searchsorted(self._starts, record, side="right")) - 1
-        return self._parts[number], record - self._starts[number]
+        return self.parts[number], record - self._starts[number]

@@ -45,7 +45,8 @@ class Fields:
         if twice := [name for name in names if header.count(name) > 1]:
             raise TableError(f"two columns have the same name ({listed(twice)})", "rename one of them")
         if (extra := len(header) - len(names)) and not self.ignore_extra:
-            raise TableError(f"{extra} column(s) that the schema does not name", EXTRA)
+            also = ", and two columns have the same name" if len(set(header)) < len(header) else ""
+            raise TableError(f"{extra} column(s) that the schema does not name{also}", EXTRA)
         return [header.index(name) for name in names]
 
     def _absent(self, missing: list[str], header: Sequence[str], delimiter: str | None) -> TableError:

@@ -346,19 +346,22 @@ def read_bytes(
     delimiter: str = ",",
     encoding: str = "utf-8",
 ) -> Iterator[Batch]:
-    """The records of some bytes in batches, as a file of them would hold them."""
+    """The records of some bytes in batches, as a file of them would hold them; an error counts rows of all of them."""
     if form == "jsonl" and not data:
         return
     how: dict[str, Any] = {"encoding": encoding, "bad_rows": bad_rows, "ignore_extra": ignore_extra}
-    source = Input("", None, form, None, delimiter, bytes(data))
+    source, before = Input("", None, form, None, delimiter, bytes(data)), 0
     try:
         with open_source(source, schema, format=form, **how) as batches:
             for batch in batches:
                 if batch is not None:
                     yield batch
+                    before += batch.records
     except TableError as error:
         located = error.at()
         located.file = None
-        if form == "jsonl" and located.row is None and located.line is not None:
+        if located.row is not None:
+            located.row += before
+        elif form == "jsonl" and located.line is not None:
             located.row = located.line - 1
         raise located from None
