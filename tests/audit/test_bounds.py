@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from headwater.audit.bounds import epsilon_lower, lower, upper
+from headwater.audit.findings import epsilon_lower, lower, upper
 from headwater.cli.exit_codes import Exit
 
 

@@ -222,17 +222,6 @@ def test_real_data_are_read_no_further_than_the_last_release(out: Path, tmp_path
     write_report(out, tmp_path / "r.html", against=batches())
 
 
-def test_hostile_names_stay_text(tmp_path: Path) -> None:
-    schema = Schema({HOSTILE: Category("a", HOSTILE), "y": Number(0, 1)})
-    write_release(tmp_path / "out", schema, {HOSTILE: ["a", HOSTILE], "y": [0.1, 0.2]}, 2, note=HOSTILE)
-    page = write_report(tmp_path / "out", tmp_path / "r.html")
-    found = contents(page)
-    assert len(Elements(page.read_text(encoding="utf-8")).scripts) == 2
-    assert found["columns"][0]["name"] == HOSTILE
-    assert found["columns"][0]["labels"] == ["a", HOSTILE]
-    assert found["card"]["note"] == HOSTILE
-
-
 def test_what_is_half_written_or_something_else_is_left_out(out: Path, tmp_path: Path) -> None:
     (out / ".release-x1y2").mkdir()
     (out / "release-notes.txt").write_text("no folder")
@@ -287,12 +276,6 @@ def test_a_folder_without_releases_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path, tmp_path / "r.html")
     with pytest.raises(FileNotFoundError, match="no such folder"):
         write_report(tmp_path / "nowhere", tmp_path / "r.html")
-
-
-def test_a_single_release_names_the_folder_to_give(out: Path, tmp_path: Path) -> None:
-    release = out / "release-000000000040"
-    with pytest.raises(FileRefusedError, match=rf"this is one release; give the folder that it is in: {out}$"):
-        write_report(release, tmp_path / "r.html")
 
 
 def test_an_unknown_or_infinite_error_is_left_open(tmp_path: Path) -> None:
@@ -491,15 +474,6 @@ def test_the_page_names_the_data_and_the_run(out: Path, tmp_path: Path) -> None:
     found = contents(write_report(tmp_path / "trips" / "releases", tmp_path / "r.html"))
     assert found["names"] == {"data": "trips", "run": "abc"}
     assert found["card"]["mechanism_reason"] == "as asked"
-
-
-def test_bounds_that_cut_the_real_data_are_on_the_page(tmp_path: Path) -> None:
-    schema = Schema(x=Number(0, 0.1), y=Number(0, 1))
-    write_release(tmp_path / "out", schema, {"x": [0.05, 0.1, 0.1, 0.1], "y": [0.5] * 4}, 4)
-    real = {"x": [0.05, 0.5, 0.7, 0.9], "y": [0.5] * 4}
-    found = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=real))
-    assert found["quality"]["cut"] == {"x": 0.75}
-    assert found["columns"][0]["errors"] == [0]  # each counts as the bound, as in the release
 
 
 def test_real_rows_that_are_no_records_are_left_out(tmp_path: Path) -> None:

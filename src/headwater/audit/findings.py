@@ -3,9 +3,10 @@
 Formal guarantees
 -----------------
 An experiment's runs are split in two. One half chooses an event and the stream on which it should be likelier; the
-other half only counts it. So one event is tested in one direction, and ``lower``, made of two Clopper–Pearson bounds at
-``alpha/2`` each, exceeds the true ε of the pair with a probability of at most ``alpha``: 0.1% at 99.9%. With a δ it is
-about the ε at the claimed δ, and ``delta_lower`` about the δ at the claimed ε.
+other half only counts it. So one event is tested in one direction, and ``Finding.lower``, made of two Clopper–Pearson
+bounds at ``alpha/2`` each (`lower` and `upper`: each is wrong with a probability of at most its ``alpha``, whatever the
+true one is and however many runs there are), exceeds the true ε of the pair with a probability of at most ``alpha``:
+0.1% at 99.9%. With a δ it is about the ε at the claimed δ, and ``delta_lower`` about the δ at the claimed ε.
 An audit of ``m`` experiments raises an *alarm* only by ``certain``, the same bound at ``alpha/m``: whatever the
 experiments have in common, a sound mechanism is accused by the whole audit with a probability of at most ``alpha``.
 """
@@ -13,13 +14,18 @@ experiments have in common, a sound mechanism is accused by the whole audit with
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from headwater.audit.bounds import delta_lower, epsilon_lower
 from headwater.audit.events import Columns, Value, best_event
 from headwater.audit.experiments import Draws, Experiment
 from headwater.markdown import table
+
+try:
+    from scipy.special import betainccinv, betaincinv
+except ImportError as error:  # when the audit is imported, not after an hour of it
+    raise ImportError("the audit needs SciPy, which is not installed: pip install 'headwater[audit]'") from error
 
 ALPHA = 0.001
 """One minus the confidence, 99.9%."""
@@ -151,3 +157,33 @@ def _claim(found: Finding) -> tuple[str, str]:
     if not found.delta:
         return f"{found.claimed:g}", f"{found.lower:.3f}"
     return f"{found.claimed:g}, {found.delta:g}", f"{found.lower:.3f}, {found.delta_lower:.3f}"
+
+
+def lower(hits: int, runs: int, alpha: float) -> float:
+    _check(hits, runs, alpha)
+    return float(betaincinv(hits, runs - hits + 1, alpha)) if hits else 0.0
+
+
+def upper(hits: int, runs: int, alpha: float) -> float:
+    _check(hits, runs, alpha)
+    return float(betainccinv(hits + 1, runs - hits, alpha)) if hits < runs else 1.0
+
+
+def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, delta: float = 0.0) -> float:
+    """A bound on ε by an event: (ε, δ)-privacy has ``p ≤ exp(ε)·q + δ``, so ε is at least ``log((p − δ)/q)``.
+
+    Hits and runs are of the stream where the event should be likelier, then of the other.
+    """
+    p, q = lower(hits[0], runs[0], alpha / 2), upper(hits[1], runs[1], alpha / 2)
+    return max(math.log((p - delta) / q), 0.0) if p > delta else 0.0
+
+
+def delta_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, epsilon: float) -> float:
+    """A bound on δ by an event, whose hits and runs are those of `epsilon_lower`: it is at least ``p − exp(ε)·q``."""
+    p, q = lower(hits[0], runs[0], alpha / 2), upper(hits[1], runs[1], alpha / 2)
+    return max(p - math.exp(min(epsilon, 700.0)) * q, 0.0)
+
+
+def _check(hits: int, runs: int, alpha: float) -> None:
+    if not (0 <= hits <= runs and runs > 0 and 0 < alpha < 1):
+        raise ValueError(f"no bound for {hits} hits in {runs} runs at alpha = {alpha!r}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from headwater.cli.console import complain, out, say, shown
 from headwater.public import protocol as registry
@@ -15,13 +14,9 @@ from headwater.public.release import Release
 from headwater.public.tally import Tally
 from headwater.run import FolderSink, Published, Run
 
-if TYPE_CHECKING:
-    from rich.live import Live
-    from rich.panel import Panel
-
 
 class Display:
-    """A live panel on a terminal; a line for each release anywhere else. An ``endless`` run is warned about early."""
+    """A line that changes on a terminal, else one for each release. An ``endless`` run is warned about early."""
 
     def __init__(self, *, endless: bool = False) -> None:
         self._endless = endless
@@ -30,11 +25,7 @@ class Display:
         self._tally = Tally()
         self._quarantine: Path | None = None
         self._last: Published | None = None
-        self._live: Live | None = None
-        if out.is_terminal:
-            from rich.live import Live  # here, so that other runs start faster
-
-            self._live = Live(console=out, refresh_per_second=8, get_renderable=self._panel)
+        self._live = out.status("reading") if out.is_terminal else None
 
     def __enter__(self) -> Display:
         if self._live:
@@ -61,6 +52,10 @@ class Display:
         if self._run:
             self._t = self._run.t
             self._tally, self._quarantine = self._run.tally, self._run.quarantine
+        if self._live:
+            text = f"{self._t:,} records, {self._rate():,.0f} a second; {self._releases:,} releases"
+            last = self._last and f", the last in {self._last.place}: {self._last.release.expected_error()}"
+            self._live.update(shown(text + (last or "")))
 
     def show(self, published: Published) -> None:
         """Show a new release. The first one of a run warns if it says little."""
@@ -74,20 +69,6 @@ class Display:
 
     def _rate(self) -> float:
         return (self._t - self._from) / max(time.monotonic() - self._began, 1e-9)
-
-    def _panel(self) -> Panel:
-        from rich.panel import Panel
-        from rich.table import Table
-
-        table = Table.grid(padding=(0, 2))
-        table.add_row("records in", f"[bold]{self._t:,}[/]   {self._rate():,.0f} a second")
-        if self._run:
-            table.add_row("guarantee", shown(f"{self._run.synth.guarantee}, in all, for ever"))
-        last = f", the last in {self._last.place}" if self._last else ""
-        table.add_row("releases", shown(f"{self._releases}{last}"))
-        if self._last:
-            table.add_row("expected error", str(self._last.release.expected_error()))
-        return Panel(table, title="headwater run", title_align="left", expand=False)
 
     def summarize(self, out_folder: Path, state: Path | None, *, stopped: bool, left: str = "") -> None:
         """Print what was done, what is ``left`` uncounted, and how to continue."""

@@ -105,15 +105,9 @@ def long_tail(column: ColumnAxis, places: Floats) -> Tail | None:
     return Tail(1 / max(float(np.median(above)), 1e-9)) if len(above) else None
 
 
-def names(column: ColumnAxis) -> tuple[str, ...]:
-    """What the values of a column without an order are called, in the schema's order."""
-    if column.kind == "boolean":
-        return ("false", "true")
-    return tuple(str(value) for value in column.declared["values"])
-
-
 def _bars(column: ColumnAxis, popular: Integers | None) -> Bins:
-    labels = names(column)
+    boolean = column.kind == "boolean"
+    labels = ("false", "true") if boolean else tuple(str(value) for value in column.declared["values"])
     groups = np.arange(len(labels))
     if len(labels) > MOST_BARS:
         counts = np.zeros(len(labels), dtype=np.int64) if popular is None else popular[: len(labels)]
@@ -122,9 +116,3 @@ def _bars(column: ColumnAxis, popular: Integers | None) -> Bins:
         groups[kept] = np.arange(MOST_BARS - 1)
         labels = (*(labels[i] for i in kept), f"{len(labels) - len(kept)} others")
     return Bins(column, tuple(np.linspace(0, 1, len(labels) + 1)), labels, groups)
-
-
-def tally_pair(x: Integers, y: Integers, across: Bins, up: Bins) -> Integers:
-    """How many rows each bin of a pair holds, of shape ``(up.size + 1, across.size + 1)``: missing values come last."""
-    shape = (up.size + 1, across.size + 1)
-    return np.bincount(y * shape[1] + x, minlength=shape[0] * shape[1]).reshape(shape)

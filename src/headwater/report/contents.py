@@ -13,12 +13,14 @@ from headwater.evaluation.axes import ColumnAxis, Floats, Integers
 from headwater.evaluation.evaluation import NOT_PRIVATE
 from headwater.evaluation.inputs import shortage
 from headwater.public.budget import Guarantee
+from headwater.public.moments import microseconds
 from headwater.report import lines
-from headwater.report.bins import COARSE, FINE, Bins, cut, long_tail, tally_pair
+from headwater.report.bins import COARSE, FINE, Bins, cut, long_tail
 from headwater.report.quality import Errors, expected_columns
 from headwater.report.releases import Published
 
 _CARD = ("headwater", "epsilon", "delta", "neighbours", "guarantee", "noise", "mechanism", "mechanism_reason", "note")
+ROWS = 10  # that are shown as text
 _WORDS = ("loss", "whom", "promise", "meaning", "limits")
 
 
@@ -55,7 +57,12 @@ class Cuts:
         both = zip(self.fine, points.T, strict=True)
         fine = [np.bincount(bins.find(places), minlength=bins.size + 1) for bins, places in both]
         coarse = {i: self.coarse[i].find(points[:, i]) for i in {i for pair in self.pairs for i in pair}}
-        return Counts(fine, [tally_pair(coarse[x], coarse[y], self.coarse[x], self.coarse[y]) for x, y in self.pairs])
+        pairs = []
+        for x, y in self.pairs:
+            shape = self.coarse[y].size + 1, self.coarse[x].size + 1
+            cells = np.bincount(coarse[y] * shape[1] + coarse[x], minlength=shape[0] * shape[1])
+            pairs.append(cells.reshape(shape))
+        return Counts(fine, pairs)
 
 
 @dataclass
@@ -133,3 +140,29 @@ def _frame(counts: Integers) -> dict[str, Any]:
     rows = int(counts.sum())
     cells = base64.b64encode(shades.tobytes()).decode("ascii")
     return {"cells": cells, "most": most, "rows": rows, "missing": rows - int(there.sum())}
+
+
+def texts(schema: Any, points: Floats) -> list[list[str | None]]:  # noqa: ANN401 - a Schema or a UnitCube
+    """Rows at points of the cube as text, None where a value is missing. Numbers have their decimals, or six digits."""
+    columns = getattr(schema, "columns", {})
+    exact = {name for name, column in columns.items() if getattr(column, "grid", None) is not None}
+    days = {
+        name
+        for name, column in columns.items()
+        if column.kind == "datetime" and not microseconds(column.step) % microseconds("1d")
+    }
+    records: list[dict[str, Any]] = schema.decode(points, "records")
+    return [[_text(v, exact=name in exact, day=name in days) for name, v in record.items()] for record in records]
+
+
+def _text(value: Any, *, exact: bool, day: bool) -> str | None:  # noqa: ANN401 - a value of any column
+    if value is None or value != value:
+        return None
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        short = f"{value:.15g}" if exact else f"{value:.6g}"
+        return f"{value:.0f}" if "e+" in short and abs(value) < 1e15 else short
+    return str(value).removesuffix(" 00:00:00") if day else str(value)

@@ -10,10 +10,15 @@ can read the file; unless the real data are public anyway.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
 from collections.abc import Callable, Sequence
+from importlib import resources
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +30,8 @@ from headwater.public.files import FileRefusedError, write_whole
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import schema_from_dict
 from headwater.report import releases as folders
-from headwater.report.contents import Cuts, Page
-from headwater.report.html import render
+from headwater.report.contents import ROWS, Cuts, Page, texts
 from headwater.report.quality import chosen, errors, expected_quality, measured_quality
-from headwater.report.samples import ROWS, texts
 
 Progress = Callable[[str, int, int], None]
 
@@ -185,3 +188,31 @@ def choose_pairs(
         pairs = list(dict.fromkeys([*pairs, *((names.index(x), names.index(y)) for x, y in worst)]))
     # Names of categories are easier to read beside the picture than below it.
     return [(y, x) if columns[y].ordered and not columns[x].ordered else (x, y) for x, y in pairs]
+
+
+def render(contents: dict[str, Any]) -> str:
+    """The whole page. Nothing in ``contents`` can end the script element that it is put into, or be run."""
+    style, script = _part("page.css"), "\n".join(map(_part, ("draw.js", "charts.js", "quality.js", "page.js")))
+    # The policy lets the browser load nothing and run this script and no other.
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
+    page = _part("page.html")
+    for name, text in (("policy", policy), ("style", style), ("script", script)):
+        page = page.replace("{{" + name + "}}", text)
+    before, _, after = page.partition("{{data}}")
+    return before + _json(contents) + after
+
+
+def _json(contents: dict[str, Any]) -> str:
+    """JSON without any character that HTML could take for the end of a script, a comment or an entity."""
+    text = json.dumps(contents, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _part(name: str) -> str:
+    return (resources.files("headwater.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
