@@ -11,9 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.app import app
-from headwater.public.card import read_card
 from headwater.public.errors import TableError
-from headwater.public.folder import folders
+from headwater.public.folder import folders, read_card
 from headwater.public.numbers import Number
 from headwater.public.schema import Schema
 from headwater.run import Run, feed, measured_beside

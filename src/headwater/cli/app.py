@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from headwater import __version__
 from headwater.cli import audit, demo, evaluate, info, release, report, run, schema, serve, token
-from headwater.public.version import __version__
 
 app = typer.Typer(
     name="headwater",
