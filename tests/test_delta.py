@@ -15,8 +15,7 @@ import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 from headwater.public.budget import Budget, DeltaWarning, Guarantee
-from headwater.public.card import read_card
-from headwater.public.folder import publish
+from headwater.public.folder import publish, read_card
 from headwater.public.marginals.plan import plan
 
 WIDE = hw.Schema({f"c{i}": hw.Category(*"abcd") for i in range(9)})

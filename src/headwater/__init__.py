@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from headwater.public.person import Person as Person
     from headwater.public.release import Release as Release
     from headwater.public.schema import Schema as Schema
-    from headwater.public.version import __version__ as __version__
     from headwater.secret.batch import Batch as Batch
     from headwater.secret.counters import BinaryCounter as BinaryCounter
     from headwater.secret.counters import HybridCounter as HybridCounter
@@ -47,7 +46,6 @@ _NAMES = {
     "public.schema": "Schema",
     "public.moments": "Datetime TimeOfDay",
     "public.cube": "unit_cube",
-    "public.version": "__version__",
     "secret.batch": "Batch",
     "secret.counters": "BinaryCounter HybridCounter InhomogeneousCounter SparseCounter",
     "secret.noise": "SeededRunWarning",
@@ -56,7 +54,8 @@ _NAMES = {
     "synthesizer": "Synthesizer pmm",
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
-__all__ = list(_MODULES)
+__version__ = "0.1.0"
+__all__ = ["__version__", *_MODULES]
 
 
 if not TYPE_CHECKING:  # a checker would take any name for one of the package
@@ -69,4 +68,4 @@ if not TYPE_CHECKING:  # a checker would take any name for one of the package
 
 
 def __dir__() -> list[str]:
-    return sorted(_MODULES)
+    return sorted(__all__)

@@ -12,8 +12,7 @@ from typer.testing import CliRunner, Result
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
-from headwater.public.card import has_table, read_card
-from headwater.public.folder import folders
+from headwater.public.folder import folders, has_table, read_card
 
 WIDE = hw.Schema({f"c{i}": hw.Category(*map(str, range(20))) for i in range(6)})
 NARROW = hw.Schema(x=hw.Number(0, 1))

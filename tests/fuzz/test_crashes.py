@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import headwater as hw
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
-from headwater.public.card import read_card
+from headwater.public.folder import read_card
 from headwater.public.schema import schema_from_dict
 from headwater.run.lock import StateDamagedError, StoreError
 from headwater.run.restore import read_state

@@ -63,8 +63,12 @@ def test_a_line_is_kept_as_a_record_in_memory_is(mechanism: str, per: str | None
     path = tmp_path / "in.csv"
     path.write_text("x,who,y\n" + "".join(f"{value},{who},0.5\n" for who, value in records))
     synth, seen = hw.Synthesizer(schema, epsilon=1.0, mechanism=mechanism, seed=1, person=person), list[hw.Batch]()
-    kept = {"stamped": lambda _, batch: (seen.append(batch), batch)[1], "after": lambda self, *_: self}
-    with patch.multiple(State, **kept):
+
+    def stamped(_: State, batch: hw.Batch) -> hw.Batch:
+        seen.append(batch)
+        return batch
+
+    with patch.object(State, "stamped", stamped), patch.object(State, "after", lambda self, *_: self):
         synth.update(path, bad_rows="null")
     table = [{"x": value, "who": who, "y": 0.5} for who, value in records]
     for policy in ("null", "quarantine"):

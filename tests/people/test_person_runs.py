@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.public.card import read_card
+from headwater.public.folder import read_card
 from headwater.public.laws import rho_for
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.run.lock import StoreError

@@ -11,8 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.public import folder
-from headwater.public.card import read_card
-from headwater.public.folder import folders, name_of, publish, sweep
+from headwater.public.folder import folders, name_of, publish, read_card, sweep
 from headwater.public.release import Release
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1), kind=hw.Category("a", "b"))

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.public.card import has_table, read_card
-from headwater.public.folder import folders, prune, publish
+from headwater.public.folder import folders, has_table, prune, publish, read_card
 
 SCHEMA = hw.Schema(
     x=hw.Number(-3, 7),

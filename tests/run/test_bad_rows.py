@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from headwater import Number, Schema, TableError
 from headwater.cli.app import app
-from headwater.public.card import read_card
-from headwater.public.folder import folders
+from headwater.public.folder import folders, read_card
 from headwater.run import Run, feed, measured_beside
 from headwater.run.measured import Moment
 from headwater.secret.read.source import open_source

@@ -20,9 +20,8 @@ import pytest
 
 import headwater as hw
 from headwater.public import protocol as registry
-from headwater.public.card import read_card
 from headwater.public.files import FileRefusedError, pack, unpack
-from headwater.public.folder import folders
+from headwater.public.folder import folders, read_card
 from headwater.public.protocol import Span
 from headwater.run import FolderSink, Moment, Run, measured_beside
 from headwater.run.lock import StateDamagedError, StoreError

@@ -11,8 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.public import protocol as registry
-from headwater.public.card import has_table, read_card
-from headwater.public.folder import folders
+from headwater.public.folder import folders, has_table, read_card
 from headwater.run import FolderSink, Published, Run, Schedule, feed
 from headwater.run.lock import StateCopiedError
 from tests.support.kept_runs import SCHEMA, VALUES, kill, open_run, take

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from headwater.cli.exit_codes import Exit
-from headwater.public.card import read_card
+from headwater.public.folder import read_card
 from headwater.run.state import State
 from tests.support.nightly import NIGHTLY
 

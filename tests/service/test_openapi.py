@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from headwater.public import version
+from headwater import __version__
 from headwater.service.render import MEDIA
 from headwater.service.write import CONTENT_TYPES
 from tests.service.conftest import Open, records
@@ -36,7 +36,7 @@ def test_every_address_method_and_format_of_the_service_is_described_and_no_othe
     for form, media in MEDIA.items():
         content = document["paths"][f"/runs/{{name}}/releases/{{t}}/data.{form}"]["get"]["responses"]["200"]["content"]
         assert set(content) == {media.partition(";")[0]}
-    assert document["info"]["version"] == version.__version__
+    assert document["info"]["version"] == __version__
 
 
 def test_examples_of_bodies_are_what_the_formats_mean(opened: Open) -> None:

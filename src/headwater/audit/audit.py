@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
+from headwater import __version__
 from headwater.audit.events import Value
 from headwater.audit.experiments import AuditAlarm, Draws, Experiment
 from headwater.audit.files import check_files, file_pairs
@@ -21,7 +22,6 @@ from headwater.audit.traits import traits_of
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget
 from headwater.public.cube import unit_cube
-from headwater.public.version import __version__
 
 
 def run_audit(

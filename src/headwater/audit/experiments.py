@@ -22,9 +22,8 @@ from headwater.audit.events import Value
 from headwater.audit.streams import TABLE, Pair, Points, Rows, as_table
 from headwater.public import files, protocol
 from headwater.public.budget import DeltaWarning, Guarantee
-from headwater.public.card import read_card
 from headwater.public.cube import unit_cube
-from headwater.public.folder import card_of, publish
+from headwater.public.folder import card_of, publish, read_card
 from headwater.public.laws import CountLaw, DiscreteGaussian, IntegerLaplace, deviation_for, rho_for
 from headwater.public.numbers import Number
 from headwater.public.person import Person

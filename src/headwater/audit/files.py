@@ -20,9 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from headwater.audit.experiments import AuditAlarm
-from headwater.public.card import read_card
 from headwater.public.categories import Category
-from headwater.public.folder import folders
+from headwater.public.folder import folders, read_card
 from headwater.public.numbers import Number
 from headwater.public.schema import Schema
 

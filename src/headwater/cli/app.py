@@ -15,7 +15,7 @@ from headwater.cli.console import complain, out, say
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.options import INTEGER, BadRows
 from headwater.public.schema import Schema
-from headwater.public.version import __version__
+from headwater import __version__
 from headwater.secret.read.draft import draft
 
 app = typer.Typer(

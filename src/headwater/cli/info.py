@@ -13,8 +13,7 @@ from headwater.cli.console import complain, out, say, shown
 from headwater.cli.display import say_tally
 from headwater.cli.exit_codes import reports_errors
 from headwater.public.budget import Guarantee
-from headwater.public.card import has_table, read_card
-from headwater.public.folder import folders
+from headwater.public.folder import folders, has_table, read_card
 from headwater.public.release import Release, expected_of
 from headwater.public.schema import Schema, schema_from_dict
 from headwater.public.tally import Tally

@@ -10,8 +10,8 @@ import typer
 from headwater.cli.console import say
 from headwater.cli.exit_codes import reports_errors
 from headwater.cli.options import INTEGER, AllowCopy, Out
-from headwater.public.card import read_card
 from headwater.public.files import write_whole
+from headwater.public.folder import read_card
 from headwater.run import FolderSink, Published, Run
 from headwater.run.config import limit
 from headwater.run.lock import StateInUseError

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluation.axes import Floats
-from headwater.public.card import read_card
 from headwater.public.errors import TableError
-from headwater.public.folder import folders
+from headwater.public.folder import folders, read_card
 from headwater.public.protocol import AnySchema
 from headwater.public.release import Release
 from headwater.public.schema import Schema, schema_from_dict

@@ -193,7 +193,7 @@ class CellModel:
         raise NotImplementedError
 
     @staticmethod
-    def rate(epsilon: float, t: int, dimension: int) -> ErrorBound:
+    def rate(mechanism: str, epsilon: float, t: int, dimension: int) -> ErrorBound:
         return nothing_proved("no theorem covers this mechanism")
 
     @classmethod
@@ -253,7 +253,7 @@ class CellModel:
         if start or not all(axis.plain and axis.weight == axes[0].weight for axis in axes):
             what = "windows" if start else "columns of finitely many values, with missing ones, or of unequal weights"
             return nothing_proved(f"no theorem covers {what}")
-        return cls.rate(facts.guarantee.record_epsilon, max(facts.t, 1), facts.dimension)
+        return cls.rate(facts.mechanism, facts.guarantee.record_epsilon, max(facts.t, 1), facts.dimension)
 
     def near(self, points: Points) -> dict[str, float]:
         """How many leaves there are, and the counts of the leaves and of coarse cells that hold these points."""

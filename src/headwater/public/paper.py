@@ -1,4 +1,4 @@
-"""What a release of the paper's mechanism holds, and what is proved of it."""
+"""What a release of the paper's mechanism or of PMM holds, and what is proved of it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,13 @@ class PaperModel(CellModel):
         return cls(schema.partition, layer.cells, np.full(len(layer.cells), layer.depth), layer.counts)
 
     @staticmethod
-    def rate(epsilon: float, t: int, dimension: int) -> ErrorBound:
+    def rate(mechanism: str, epsilon: float, t: int, dimension: int) -> ErrorBound:
+        if mechanism == "pmm":
+            source = "He, Vershynin, Zhu 2023"
+            if dimension == 1:
+                rate = max(math.log(epsilon * t), 1.0) ** 2 / (epsilon * t)
+                return ErrorBound(rate, "log²(εt)/(εt)", None, 1 / epsilon, source)
+            return ErrorBound((epsilon * t) ** (-1 / dimension), "(εt)^(-1/d)", None, 1 / epsilon, source)
         if dimension == 1:
             rate = max(math.log(epsilon * t), 1.0) ** 3 * max(math.log(t), 1.0) ** 1.5 / (epsilon * t)
             return ErrorBound(rate, "log³(εt)·log^1.5(t)/(εt)", None, math.e / epsilon, "theorem 1.1 of the paper")

@@ -118,13 +118,12 @@ class Partition:
 
     def cells(self, points: Points, depth: int) -> Cells:
         """The cell of depth ``depth`` that holds each point."""
+        scales, last, tables = _tables(self.order[:depth], self.dimension)
+        ticks = np.multiply(points.T, scales, order="C").astype("<u8")
+        np.minimum(ticks, last, out=ticks)
         cells = np.zeros(len(points), dtype=np.uint64)
-        for axis, (cuts, tables) in enumerate(_tables(self.order[:depth], self.dimension)):
-            if cuts:
-                ticks = (points[:, axis] * 2.0**cuts).astype(np.uint64)
-                np.minimum(ticks, np.uint64((1 << cuts) - 1), out=ticks)
-                for byte, table in enumerate(tables):
-                    cells |= table[ticks >> np.uint64(8 * byte) & np.uint64(255)]
+        for axis, byte, table in tables:
+            cells |= table.take(ticks[axis].view(np.uint8)[byte::8])
         return cells
 
     def prefixes(self, cells: Cells, depth: int, axis: int) -> tuple[Integers, int]:
@@ -185,14 +184,16 @@ def _order(axes: tuple[Axis, ...]) -> tuple[int, ...]:
 
 
 @lru_cache
-def _tables(order: tuple[int, ...], dimension: int) -> list[tuple[int, list[Cells]]]:
-    tables = []
+def _tables(order: tuple[int, ...], dimension: int) -> tuple[Points, Cells, list[tuple[int, int, Cells]]]:
+    """The number of parts of each axis, its last part, and where the bits of each byte of a part go in a cell."""
+    cuts, tables = [order.count(axis) for axis in range(dimension)], list[tuple[int, int, Cells]]()
     for axis in range(dimension):
         bits = [1 << level for level, cut in enumerate(reversed(order)) if cut == axis]
-        groups = [bits[start : start + 8] for start in range(0, len(bits), 8)]
-        words = [[sum(bit for i, bit in enumerate(group) if byte >> i & 1) for byte in range(256)] for group in groups]
-        tables.append((len(bits), [np.array(table, dtype=np.uint64) for table in words]))
-    return tables
+        for byte, group in enumerate(bits[start : start + 8] for start in range(0, len(bits), 8)):
+            words = [sum(bit for i, bit in enumerate(group) if value >> i & 1) for value in range(256)]
+            tables.append((axis, byte, np.array(words, dtype=np.uint64)))
+    last = np.array([[(1 << n) - 1] for n in cuts], dtype=np.uint64)
+    return np.array([[2.0**n] for n in cuts]), last, tables
 
 
 @lru_cache(maxsize=1024)  # one for each depth and axis that is asked about

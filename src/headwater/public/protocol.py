@@ -249,7 +249,7 @@ MODULES = {
     "cascade": ("headwater.secret.cascade", "headwater.public.cascade.model"),
     "marginals": ("headwater.secret.marginals", "headwater.public.marginals.model"),
     "paper": ("headwater.secret.paper", "headwater.public.paper"),
-    "pmm": ("", "headwater.public.pmm"),
+    "pmm": ("", "headwater.public.paper"),
 }
 """By mechanism: the module whose `MECHANISM` measures, and the one whose `MODEL` (and `ERROR_MODEL`) releases hold.
 

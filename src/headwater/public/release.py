@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from headwater.public import files
 from headwater.public import protocol as registry
 from headwater.public.budget import Guarantee
-from headwater.public.card import read_card, read_rows, write_table
 from headwater.public.chunks import in_parallel
 from headwater.public.cube import UnitCube
+from headwater.public.folder import read_card, read_rows, write_table
 from headwater.public.laws import IntegerLaplace
 from headwater.public.partition import Points
 from headwater.public.protocol import (

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluation.axes import Floats
-from headwater.public.card import has_table, read_card, read_rows
 from headwater.public.files import FileRefusedError
-from headwater.public.folder import folders
+from headwater.public.folder import folders, has_table, read_card, read_rows
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import CHANGING
 

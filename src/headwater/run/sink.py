@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from headwater.public.card import check_format, read_card
 from headwater.public.files import FileRefusedError
-from headwater.public.folder import folders, name_of, prune, publish, refuse_others, sweep
+from headwater.public.folder import check_format, folders, name_of, prune, publish, read_card, refuse_others, sweep
 from headwater.public.release import Release
 
 _NAME = re.compile(r"release-(\d+)")

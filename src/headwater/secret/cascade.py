@@ -9,7 +9,6 @@ asked for.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar, Self
@@ -27,7 +26,7 @@ from headwater.public.protocol import AnySchema, Arrays, Header, Kept, Rows, Spa
 from headwater.secret.batch import Batch, fastest
 from headwater.secret.held import Held, Part, cut
 from headwater.secret.leaves import count_leaves, sum_leaves
-from headwater.secret.mechanism import NULL, CellRows, word
+from headwater.secret.mechanism import NULL, CellRows, twin, word
 from headwater.secret.noise import Noise
 
 TREE_BIT, TIMESCALE_BIT = 38, 44
@@ -50,7 +49,7 @@ class CascadeMechanism(CellRows):
         super().__init__(schema, budget, noise)
         self.finest = resolution(self.partition)
         self.history = History(self.partition, self.epsilon)
-        self._open(self._stage_of(0), [])
+        self._open(stage_at(0, self.partition.dimension, self.budget), [])
 
     def _open(self, stage: Stage, trees: list[Trees]) -> None:
         """Start a slow bucket at time ``t``, whose fast buckets are measured on ``trees``."""
@@ -61,10 +60,12 @@ class CascadeMechanism(CellRows):
         return self.start + self.stage.timescales[0].size // 2
 
     def update(self, batch: Batch) -> Self:
-        new = copy(self)  # what happens to it binds its attributes anew
+        new = twin(self)  # what happens to it binds its attributes anew
         first = self.history.slow[-1].start if self.history.slow else 0
         new.known = {span: one for span, one in self.known.items() if span.start >= first}
-        for part in cut(batch, self.t, lambda number: fastest(new.spans(number), batch.until)):
+        # Buckets inside a slower one that is closed by then are never measured; counted rows are of some bucket already
+        until = self.t + len(batch.rows) if batch.counts is None else batch.until
+        for part in cut(batch, self.t, lambda number: fastest(new.spans(number), until)):
             new._take(part)
         return new  # which knows all that was measured on the way, so that it can be kept
 
@@ -98,7 +99,7 @@ class CascadeMechanism(CellRows):
         return np.where(rows == NULL, rows, rows >> shift << shift) if shift else rows
 
     def _stage_of(self, number: int) -> Stage:
-        if hasattr(self, "stage") and self.stage.start <= number < self.stage.end:
+        if self.stage.start <= number < self.stage.end:
             return self.stage
         return stage_at(number, self.partition.dimension, self.budget)
 

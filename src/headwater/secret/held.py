@@ -13,6 +13,8 @@ from headwater.public.files import need
 from headwater.public.protocol import Arrays, Rows, Span, null_records
 from headwater.secret.batch import Batch, distinct, short
 
+_TOGETHER = 16  # parts of one record a row are joined so many at a time: joining takes longer than taking a record
+
 
 class Part(NamedTuple):
     """Records that the same buckets hold from now on: their order is forgotten. ``counts`` None: one record a row."""
@@ -45,10 +47,6 @@ class Held:
 
     parts: tuple[Part, ...] = ()
 
-    @property
-    def records(self) -> int:
-        return sum(part.records for part in self.parts)
-
     def within(self, span: Span) -> tuple[list[Rows], list[tuple[Rows, NDArray[Any]]]]:
         """Rows of one record each, and counted rows, of the buckets that begin in a span."""
         found = [part for part in self.parts if span.start <= part.start < span.end and len(part.rows)]
@@ -58,13 +56,18 @@ class Held:
     def plus(self, part: Part, coarser: Callable[[Rows], Rows] = lambda rows: rows) -> Self:
         """With more records of the last bucket, or of the next one. Parts of similar size are joined."""
         rows, counts, null = part.rows, part.counts, null_records(part.rows)
-        if null.any():
+        if np.count_nonzero(null):
             rows, counts = rows[~null], None if counts is None else counts[~null]
         new = Part(part.start, part.records, coarser(rows), None if counts is None else short(counts))
-        parts = list(self.parts)
-        while parts and _alike(parts[-1], new) and len(parts[-1].rows) <= 2 * len(new.rows):
-            new = _joined(new.start, [parts.pop(), new])
-        return type(self)((*parts, new))
+        parts, together = [*self.parts, new], 2 if counts is not None else _TOGETHER
+        while len(parts) >= together:
+            some = parts[-together:]
+            if some[0].start != new.start or len(some[0].rows) >= together * max(len(some[-1].rows), 1):
+                break
+            if any((one.counts is None) != (counts is None) for one in some):
+                break
+            parts[-together:] = [_joined(new.start, some)]
+        return type(self)(tuple(parts))
 
     def merged(self, start: int) -> Self:
         """With all since ``start`` as one bucket: none of only some of it is measured any more."""
@@ -97,10 +100,6 @@ class Held:
             parts.append(Part(start, records, rows[:size], short(counts[:size]) if counted else None))
             rows, counts = rows[size:], counts[size:] if counted else counts
         return cls(tuple(parts))
-
-
-def _alike(one: Part, other: Part) -> bool:
-    return one.start == other.start and (one.counts is None) == (other.counts is None)
 
 
 def _joined(start: int, parts: list[Part]) -> Part:

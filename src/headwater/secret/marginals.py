@@ -7,7 +7,6 @@ Fast buckets measure one-way marginals of the columns that move. All of this hap
 
 from __future__ import annotations
 
-from copy import copy
 from typing import ClassVar, Self
 
 import numpy as np
@@ -18,9 +17,10 @@ from headwater.public.marginals.measured import Closing, Measured, NoisyTable, O
 from headwater.public.marginals.plan import Plan, Stage, plan, stage_at
 from headwater.public.partition import Points
 from headwater.public.protocol import AnySchema, Kept, Rows, Span, State
-from headwater.secret.batch import Batch, fastest
+from headwater.secret.batch import Batch
 from headwater.secret.bucket import FAST, SLOW, Bucket, SlowBucket
 from headwater.secret.held import Held, Part, cut
+from headwater.secret.mechanism import twin
 from headwater.secret.noise import Noise
 
 
@@ -55,8 +55,8 @@ class MarginalsMechanism:
         return encode(points, self.schema)
 
     def update(self, batch: Batch) -> Self:
-        new = copy(self)  # what happens to it binds its attributes anew
-        for part in cut(batch, self.t, lambda number: fastest(new.spans(number), batch.until)):
+        new = twin(self)  # what happens to it binds its attributes anew
+        for part in cut(batch, self.t, lambda number: new.spans(number)[-1]):
             new._take(part)
         return new
 
@@ -109,9 +109,9 @@ class MarginalsMechanism:
         return {Span(closing.start, closing.end): closing for closing in self.closings}
 
     def knowing(self, kept: Kept) -> Self:
-        twin = copy(self)
-        twin.known = self.known | {span: closing for span, closing in kept.items() if span.end > self.t}
-        return twin
+        new = twin(self)
+        new.known = self.known | {span: closing for span, closing in kept.items() if span.end > self.t}
+        return new
 
     def ledger(self, t: int | None = None) -> Ledger:
         return (self.stage if t is None else self.stage_at(t)).ledger()

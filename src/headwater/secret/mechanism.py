@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from importlib import import_module
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,10 +97,19 @@ class Mechanism(Protocol):
         """Go on from a `state`."""
 
 
+T = TypeVar("T")
+
 PURE = "mechanism={!r} keeps pure ε only: leave out delta, or take cascade or marginals"
 
 NULL = np.uint64(2**64 - 1)
 """The row of a null record. No cell has this number: there are at most 2^62."""
+
+
+def twin(one: T) -> T:
+    """The same with attributes of its own, several times as fast as `copy.copy`."""
+    found: T = object.__new__(type(one))
+    found.__dict__.update(one.__dict__)
+    return found
 
 
 def word(depth: int) -> np.dtype[Any]:
@@ -141,9 +149,9 @@ class CellRows:
         return self.known
 
     def knowing(self, kept: Kept) -> Self:
-        twin = copy(self)
-        twin.known = self.known | dict(kept)
-        return twin
+        new = twin(self)
+        new.known = self.known | dict(kept)
+        return new
 
     def once(self, span: Span, measure: Callable[[], Any]) -> Any:  # noqa: ANN401 - of the mechanism's own type
         """What was measured of these records, now unless it was before."""

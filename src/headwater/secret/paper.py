@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
@@ -42,7 +41,7 @@ from headwater.secret.counters import (
     level_start,
     segment_threshold,
 )
-from headwater.secret.mechanism import NULL, PURE, CellRows
+from headwater.secret.mechanism import NULL, PURE, CellRows, twin
 from headwater.secret.noise import Noise
 
 Sealed = tuple[int, int]  # the step of a seal, and the segment's count then
@@ -242,7 +241,7 @@ class PaperMechanism(CellRows):
         return cell_budget(depth, level, self.partition.dimension, self.epsilon)
 
     def update(self, batch: Batch) -> Self:
-        new, cells = copy(self), batch.rows[:, 0]
+        new, cells = twin(self), batch.rows[:, 0]
         while len(cells):
             if new.t + 1 == new._end:
                 new._past = [*new._past, new._now.closed()]

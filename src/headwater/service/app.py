@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.public.version import __version__
+from headwater import __version__
 from headwater.service import live, read, write
 from headwater.service.answers import FOREVER, ProblemError, busy, log, place_of, send
 from headwater.service.hosted import Service

@@ -17,11 +17,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from headwater.public.card import read_card, read_rows
+from headwater import __version__
 from headwater.public.files import FileRefusedError
-from headwater.public.folder import facts_of, folders
+from headwater.public.folder import facts_of, folders, read_card, read_rows
 from headwater.public.release import Release
-from headwater.public.version import __version__
 from headwater.public.where import conditions
 from headwater.run import Run
 from headwater.service.answers import ProblemError

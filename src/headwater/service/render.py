@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from headwater.public.build import in_text
-from headwater.public.card import write_table
+from headwater.public.folder import write_table
 from headwater.public.protocol import AnySchema
 from headwater.service.answers import ProblemError, busy
 

@@ -7,9 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.public.card import write_table
 from headwater.public.files import FileRefusedError
-from headwater.public.folder import card_of
+from headwater.public.folder import card_of, write_table
 from headwater.public.release import Release
 from headwater.run.sink import Published
 

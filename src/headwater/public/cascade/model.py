@@ -65,7 +65,7 @@ class CascadeModel(CellModel):
         return cls.rounded(partition, cells, depths, mass, measured.t - measured.start, seed, spread)
 
     @staticmethod
-    def rate(epsilon: float, t: int, dimension: int) -> ErrorBound:
+    def rate(mechanism: str, epsilon: float, t: int, dimension: int) -> ErrorBound:
         """The proved rate of W1 on plain streams in the cube (`proofs/cascade.md`)."""
         d = dimension
         rate, formula, source = (epsilon * t) ** (-1 / d), "(εt)^(-1/d)", "proofs/cascade.md, down to its resolution"

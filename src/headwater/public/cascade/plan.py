@@ -160,7 +160,8 @@ def split_thresholds(bucket: Timescale, dimension: int, deepest: int) -> list[tu
 def by_depth(bucket: Timescale, dimension: int, deepest: int, threshold: float) -> list[float]:
     uniform = math.log2(max(bucket.size / threshold, 1.0))
     slope = (1.0 if dimension <= 2 else DEPTH_EXPONENT) / dimension
-    return [max(threshold * 2 ** (slope * (depth - uniform)), _minimum(bucket)) for depth in range(deepest)]
+    least = _minimum(bucket)
+    return [max(threshold * 2 ** (slope * (depth - uniform)), least) for depth in range(deepest)]
 
 
 def _grid_count(bucket: Timescale, dimension: int) -> float:
