@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
+from headwater import __version__
 from headwater.cli import demo, info, release, report, run, serve
 from headwater.cli.console import complain, out, say
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.options import INTEGER, BadRows
 from headwater.public.schema import Schema
-from headwater import __version__
 from headwater.secret.read.draft import draft
 
 app = typer.Typer(

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from headwater.cli.console import complain, out, say, shown
+from headwater.cli.console import complain, out, say
 from headwater.public import protocol as registry
 from headwater.public.outlook import is_poor, outlook
 from headwater.public.protocol import IN_WORDS, ONE_WAY
@@ -16,7 +16,7 @@ from headwater.run import FolderSink, Published, Run
 
 
 class Display:
-    """A line that changes on a terminal, else one for each release. An ``endless`` run is warned about early."""
+    """A line for each release, and on a terminal how far it is. An ``endless`` run is warned about early."""
 
     def __init__(self, *, endless: bool = False) -> None:
         self._endless = endless
@@ -24,7 +24,6 @@ class Display:
         self._began, self._from, self._t, self._releases = time.monotonic(), 0, 0, 0
         self._tally = Tally()
         self._quarantine: Path | None = None
-        self._last: Published | None = None
         self._live = out.status("reading") if out.is_terminal else None
 
     def __enter__(self) -> Display:
@@ -53,15 +52,12 @@ class Display:
             self._t = self._run.t
             self._tally, self._quarantine = self._run.tally, self._run.quarantine
         if self._live:
-            text = f"{self._t:,} records, {self._rate():,.0f} a second; {self._releases:,} releases"
-            last = self._last and f", the last in {self._last.place}: {self._last.release.expected_error()}"
-            self._live.update(shown(text + (last or "")))
+            self._live.update(f"{self._t:,} records, {self._rate():,.0f} a second")
 
     def show(self, published: Published) -> None:
         """Show a new release. The first one of a run warns if it says little."""
-        self._releases, self._last = self._releases + 1, published
-        if not self._live:
-            say(f"{published.place}  t = {published.t:,}  {published.release.expected_error()}")
+        self._releases += 1
+        say(f"{published.place}  t = {published.t:,}  {published.release.expected_error()}")
         if self._releases == 1 and self._from == 0:
             _warn_of_poor(published.release)
             if self._endless:
