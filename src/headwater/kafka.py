@@ -58,7 +58,7 @@ class TopicBatch:
         before, form_of_lines = 0, "csv" if form == "csv" else "jsonl"
         text = _MARK + b"\n".join([*lines, b""])  # a mark: so what the first message begins with is part of it
         try:
-            for batch in read_bytes(text, schema, form_of_lines, bad_rows, ignore_extra=ignore_extra):
+            for batch in read_bytes(text, schema, form_of_lines, bad_rows, ignore_extra=ignore_extra, multiline=False):
                 yield _Messages(batch, self.places[before : before + batch.records])
                 before += batch.records
         except TableError as error:

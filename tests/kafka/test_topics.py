@@ -140,6 +140,14 @@ def test_an_empty_value_is_a_missing_one_wherever_its_batch_ends() -> None:
         assert found == [value.decode() or None for value in values]
 
 
+def test_a_message_is_a_record_whatever_is_declared_of_files_with_several_lines() -> None:
+    """An open quote makes its own message invalid, and does not stop a run that lets invalid rows pass."""
+    schema = Schema(x=Number(0, 1)).with_reading(multiline=True)
+    batch = TopicBatch([b"0.25", b'"0.5', b"0.75"], [(0, offset) for offset in range(3)], {})
+    (part,) = batch.read(schema, "csv", "null")
+    assert (part.records, [bad.row for bad in part.bad]) == (3, [1])
+
+
 def test_fields_that_the_schema_does_not_name_are_refused_or_left_out() -> None:
     batch = TopicBatch([b'{"x": 0.5, "more": [1]}'], [(0, 7)], {})
     schema = Schema(x=Number(0, 1))

@@ -502,7 +502,8 @@ def read_as(schema: object, given: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of `headwater.secret.read.Options`: what is given, else what the schema declares about files."""
     declared = getattr(schema, "reading", {})
     found = {FILE_KEYS[key]: value for key, value in declared.items()}
-    return found | {key: value for key, value in given.items() if key not in found or value not in (None, False)}
+    unsaid = (None, False)  # what is given so says nothing, but for what a caller turns off
+    return found | {k: value for k, value in given.items() if k not in found or value not in unsaid or k == "multiline"}
 
 
 def with_shared(kind: type[Column], declared: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:

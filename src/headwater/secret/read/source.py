@@ -345,11 +345,12 @@ def read_bytes(
     ignore_extra: bool = False,
     delimiter: str = ",",
     encoding: str = "utf-8",
+    **options: Any,  # noqa: ANN401 - of `Options`
 ) -> Iterator[Batch]:
     """The records of some bytes in batches, as a file of them would hold them; an error counts rows of all of them."""
     if form == "jsonl" and not data:
         return
-    how: dict[str, Any] = {"encoding": encoding, "bad_rows": bad_rows, "ignore_extra": ignore_extra}
+    how: dict[str, Any] = {"encoding": encoding, "bad_rows": bad_rows, "ignore_extra": ignore_extra, **options}
     source, before = Input("", None, form, None, delimiter, bytes(data)), 0
     try:
         with open_source(source, schema, format=form, **how) as batches:
