@@ -19,15 +19,7 @@ _LONGEST = 1.0  # seconds between two attempts
 
 
 class ServiceError(RuntimeError):
-    """The service refused a request.
-
-    Parameters
-    ----------
-    status, detail
-        The status code, and what is wrong and what to do.
-    more
-        Everything else that the answer said, such as ``row`` and ``column``.
-    """
+    """The service refused a request."""
 
     def __init__(self, status: int, detail: str, more: Mapping[str, Any]) -> None:
         super().__init__(f"{status}: {detail}")
@@ -207,10 +199,7 @@ class Client:
 
 
 def _encoded(table: Any) -> tuple[bytes, str]:  # noqa: ANN401 - any kind of table
-    """Records and columns without a type as JSON lines, everything else as an Arrow stream.
-
-    Arrow finds a type for all values of a list together: one fraction would make fractions of all whole numbers.
-    """
+    """Records and columns without a type as JSON lines, everything else as an Arrow stream."""
     kind = kind_of(table)
     if kind == "columns" and not all(map(_is_typed, table.values())):
         columns = [list(column) for column in table.values()]

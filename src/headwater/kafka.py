@@ -35,10 +35,7 @@ class TopicError(OSError):
 
 @dataclass(frozen=True)
 class TopicBatch:
-    """Some records of a topic: their values, and partition and offset of each.
-
-    ``position`` is what a run keeps with them, and ``before`` what it has kept when these are the next ones.
-    """
+    """Some records of a topic: their values, and partition and offset of each."""
 
     values: list[bytes]
     places: list[tuple[int, int]]
@@ -46,11 +43,7 @@ class TopicBatch:
     before: Mapping[str, Any] | None = None
 
     def read(self, schema: Any, form: str, bad_rows: str = "stop", *, ignore_extra: bool = False) -> Iterator[Lines]:  # noqa: ANN401 - a Schema or a UnitCube
-        """The records in batches; an error names partition and offset of the message, never its value.
-
-        ``form`` is ``"json"``, or ``"csv"``: one line without a header, columns in the order of the schema, the person
-        last.
-        """
+        """The records in batches; an error names partition and offset of the message, never its value."""
         lines = [self._line(number, form, bad_rows) for number in range(len(self.values))]
         if form == "csv":
             names = getattr(schema, "names", None) or [f"x{axis}" for axis in range(schema.dimension)]
@@ -152,10 +145,7 @@ def feed(
 
 
 class Offsets:
-    """The next offset of each partition of a topic, and which topic that is, as far as its brokers say it.
-
-    ``compacted`` is asked, only where offsets have a gap, whether messages can vanish from the middle of the topic.
-    """
+    """The next offset of each partition of a topic, and which topic that is, as far as its brokers say it."""
 
     def __init__(self, topic: str, position: Mapping[str, Any] | None, compacted: Callable[[], bool]) -> None:
         if position is not None and position.get("topic") != topic:
@@ -204,12 +194,7 @@ class Offsets:
 
 
 class Topic:
-    """A topic as an iterator of batches that never ends; None after a poll that found nothing.
-
-    ``servers`` are ``host:port``, separated by commas; ``position`` is what a run has kept under `POSITION`, None to
-    start with the oldest messages; ``look_seconds`` says how often to look for new partitions, ``timeout`` for how long
-    a broker may not answer; ``options`` are further settings of librdkafka, such as those for TLS.
-    """
+    """A topic as an iterator of batches that never ends; None after a poll that found nothing."""
 
     def __init__(
         self,

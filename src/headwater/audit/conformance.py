@@ -38,13 +38,7 @@ IN_RHO = 4.0  # so that, with the δ of the suite, noise is Gaussian
 
 
 def checks(mechanism: str, traits: Traits | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The names and functions of all checks that apply to a mechanism, for ``pytest.mark.parametrize``.
-
-    Parameters
-    ----------
-    mechanism, traits
-        As for `check_mechanism`.
-    """
+    """The names and functions of all checks that apply to a mechanism, for ``pytest.mark.parametrize``."""
     if traits is not None:
         TRAITS[mechanism] = traits
     case, online = partial(Case, mechanism), mechanism in protocol.online()
@@ -119,11 +113,7 @@ def check_ledger_over_time(case: Case) -> None:
 
 
 def check_every_draw_is_in_the_ledger(case: Case) -> None:
-    """All noise that is drawn has a law that the ledgers list.
-
-    A mechanism that divides what is listed among tables (`Traits.divides`) draws more noise than that, never less.
-    What all of it adds up to is for its own tests and for the exact audit.
-    """
+    """All noise that is drawn has a law that the ledgers list."""
     for epsilon in (1.0, 8.0):
         with watching(lambda _: BEYOND) as record:
             listed = _listed(case, epsilon)
@@ -186,10 +176,6 @@ def check_null_records_are_private(case: Case) -> None:
 
 
 def check_people_are_private(case: Case) -> None:
-    """All records of one person, in one bucket or several, as many as count or more, cost at most ε together.
-
-    Under a δ they cost no more than ρ allows, also with a cap for buckets.
-    """
     experiments = people(case.mechanism, EPSILON, noisy_counts=True)
     if traits_of(case.mechanism).deltas:
         in_rho = with_delta(people(case.mechanism, IN_RHO, noisy_counts=True)[:4:2])
@@ -218,10 +204,7 @@ class _Never:
 
 
 def check_what_is_measured_is_kept(case: Case) -> None:
-    """An update leaves the mechanism before it as it was; what it measured is kept, says all, and is measured once.
-
-    So other processes can make releases from what was kept, and a run that was killed goes on from its records with it.
-    """
+    """An update leaves the mechanism before it as it was; what it measured is kept, says all, and is measured once."""
     mechanism = _begin(case, Noise(seed=SEED))
     batches = [_batch(case, mechanism, size, number) for number, size in enumerate((3, 1, 0, 64, 33, 300, 7, 120))]
     kept, wanted, half = dict[Span, Any](), list[list[object]](), mechanism.state()
@@ -272,10 +255,7 @@ def _seen(case: Case, measured: Measured) -> list[object]:
 
 
 def check_records_arrive_in_any_pieces(case: Case) -> None:
-    """One by one, in pieces, or counted by other processes; asked, saved and loaded between them; some are bad.
-
-    What is published is always the same.
-    """
+    """One by one, in pieces, or counted by other processes; asked, saved and loaded between them; some are bad."""
     for epsilon in (1.0, 30.0):
         start = _begin(case, Noise(seed=SEED), epsilon)
         rows = _batch(case, start, 400, 1).rows

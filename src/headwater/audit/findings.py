@@ -170,10 +170,6 @@ def upper(hits: int, runs: int, alpha: float) -> float:
 
 
 def epsilon_lower(hits: tuple[int, int], runs: tuple[int, int], alpha: float, delta: float = 0.0) -> float:
-    """A bound on ε by an event: (ε, δ)-privacy has ``p ≤ exp(ε)·q + δ``, so ε is at least ``log((p − δ)/q)``.
-
-    Hits and runs are of the stream where the event should be likelier, then of the other.
-    """
     p, q = lower(hits[0], runs[0], alpha / 2), upper(hits[1], runs[1], alpha / 2)
     return max(math.log((p - delta) / q), 0.0) if p > delta else 0.0
 

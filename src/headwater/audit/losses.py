@@ -53,10 +53,7 @@ class Loss:
     gaussian: Fraction = Fraction(0)  # the ρ of all others
 
     def cost(self, claim: Guarantee) -> Fraction:
-        """What is spent of the claimed ε. In ρ, if that is less: the same part of ε as is spent of what δ allows.
-
-        Or in both: ``s²`` of that ρ costs at most ``s·ε`` with the same δ, for ``s ≤ 1``, and ε adds to that.
-        """
+        """What is spent of the claimed ε."""
         costs = [self.bound]
         if claim.delta:
             epsilon, rho = Fraction(claim.epsilon), rho_for(claim.epsilon, claim.delta)

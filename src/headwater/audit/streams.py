@@ -45,11 +45,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class PersonPair(Pair):
-    """Two streams that differ in all records of one person: the last number of a row is the person, −1 for nobody.
-
-    The records of a person on one stream stand, on the other one, at the same places: as other records of the same
-    person, as records of one person who has no others, or as null records of nobody (`proofs/people.md`).
-    """
+    """Two streams that differ in all records of one person: the last number of a row is the person, −1 for nobody."""
 
     def __post_init__(self) -> None:
         if len(self.one) != len(self.other) or not self.changed:
@@ -65,10 +61,7 @@ def person_replaced(
     name: int | None = None,
     period: tuple[int, int] | None = None,
 ) -> PersonPair:
-    """All records of one person go to ``other`` (None: null records of nobody), perhaps as those of ``name``.
-
-    With a ``period``, of so many arrivals and the number of one, only those in it do.
-    """
+    """All records of one person go to ``other`` (None: null records of nobody), perhaps as those of ``name``."""
     one = np.column_stack((background, people)).astype(float)
     two, here = one.copy(), one[:, -1] == person
     if period is not None:

@@ -26,10 +26,7 @@ Chooser = Callable[[Address], int]
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """One call for noise: its law, where the draws live, and the true counts that they were added to.
-
-    Joint noise is one draw for tables of ``sizes`` numbers, each at the address that a draw for it alone would have.
-    """
+    """One call for noise: its law, where the draws live, and the true counts that they were added to."""
 
     law: CountLaw | JointLaplace
     addresses: tuple[Address, ...]
@@ -70,10 +67,7 @@ class _Waiting(np.ndarray[Any, Any]):
 
 @contextmanager
 def watching(choose: Chooser) -> Iterator[list[Measurement]]:
-    """While this lasts, every sum of true counts and noise is what ``choose`` says. Yields what was measured.
-
-    It changes the class `Noise` for the whole process, and puts it back: run nothing else meanwhile.
-    """
+    """While this lasts, every sum of true counts and noise is what ``choose`` says."""
     record: list[Measurement] = []
     real = Noise.laplace_at, Noise.gaussian_at, Noise.jointly_at
 

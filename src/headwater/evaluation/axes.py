@@ -32,11 +32,6 @@ class ColumnAxis:
         return self.kind not in ("category", "boolean")
 
     def split(self, places: Floats) -> Side:
-        """Values at coordinates of the axis, which lie in 0..1, and which of them are there.
-
-        Of kinds with an order they are scaled to 0..1, from the lowest possible value to the highest; else they are
-        numbers of values.
-        """
         values, gone = self.axis.value(places)
         there = np.ones(len(places), dtype=bool) if gone is None else ~gone
         scale = max((self.axis.values or 2) - 1, 1) if self.ordered else 1

@@ -144,11 +144,7 @@ def column_distance(column: ColumnAxis, real: Side, synthetic: Side, error: floa
 
 
 def table_distance(x: Floats, y: Floats) -> W1 | str:
-    """W₁ of two tables, or why it is left out: it could not be compared with anything.
-
-    On a grid, moves within a cell are not seen. How much that is, is estimated from grids of half and a quarter of the
-    side: what halving changes, for each of the levels that are left.
-    """
+    """W₁ of two tables, or why it is left out: it could not be compared with anything."""
     d = x.shape[1]
     if d not in (1, *DEFAULT_SIDE):
         return f"in {d} columns any two samples are far apart; the errors of columns and pairs have no such bias"

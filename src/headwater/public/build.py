@@ -109,10 +109,6 @@ def _pandas(pd: Any, column: Any, numbers: Array, missing: Flags | None) -> Any:
 
 
 def in_text(tables: Iterator[Any], schema: Any) -> Iterator[Any]:  # noqa: ANN401 - a Schema or a UnitCube
-    """Arrow tables of a schema with types whose text has the digits of the declared steps: of days, the date alone.
-
-    The types follow from the schema, so all tables have the same, whatever is in them.
-    """
     columns = getattr(schema, "columns", {})
     types = {name: column.text_type for name, column in columns.items() if hasattr(column, "text_type")}
     for table in tables:

@@ -59,19 +59,7 @@ _OF_ARRAYS = {"b": "a boolean", "f": "a number", "i": "a number", "u": "a number
 
 
 class Read(NamedTuple):
-    """Values of a column as numbers: what a column has of each of its rows, or of the few values that ``codes`` name.
-
-    Parameters
-    ----------
-    numbers
-        As the kind of column has them; where a value is missing or bad they say nothing.
-    missing
-        Which values are missing, None if none is.
-    bad
-        What is wrong with values that cannot be read, by their place; the column and the row are to be added.
-    codes
-        If given, row ``i`` has value ``codes[i]``.
-    """
+    """Values of a column as numbers."""
 
     numbers: Array
     missing: Flags | None
@@ -392,11 +380,7 @@ def read_with(numbers: Array, missing: Flags | None, wrong: Flags, error: TableE
 
 
 def halved(kernel: Callable[[Any], Any], text: Any, plain: str | None = None) -> Any:  # noqa: ANN401 - arrays of pyarrow
-    """What a kernel makes of text, null for texts that it refuses and for a few beside them.
-
-    Arrow looks at all of a block before it refuses it, and each text that it refuses takes as long as a hundred others.
-    So after the first refusal only texts of the pattern ``plain`` are tried.
-    """
+    """What a kernel makes of text, null for texts that it refuses and for a few beside them."""
     pa, pc = pyarrow(), pyarrow("compute")
     try:
         return kernel(text)
@@ -450,13 +434,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - an argument of any column
 
 @dataclass(frozen=True, repr=False)
 class Bounded(Column):
-    """A column with bounds.
-
-    Parameters
-    ----------
-    outside
-        What happens to a value beyond a bound: ``"clip"`` takes the bound, ``"error"`` refuses the batch.
-    """
+    """A column with bounds."""
 
     outside: str = field(default="clip", kw_only=True)
 

@@ -80,9 +80,7 @@ def unit_cube(dimension: int) -> UnitCube:
 
 
 def _numbers_of(points: Any, *, stop: bool) -> Any:  # noqa: ANN401 - of any kind
-    """Points whose columns are text, as they are in a file, as an array; what is no number is NaN, or with ``stop`` an
-    error.
-    """
+    """Points whose columns are text, as they are in a file, as an array."""
     if not hasattr(points, "column_names") or "string" not in {str(kind) for kind in points.schema.types}:
         return points
     from headwater.public.numbers import Coordinate
@@ -102,10 +100,7 @@ def _numbers_of(points: Any, *, stop: bool) -> Any:  # noqa: ANN401 - of any kin
 
 
 def check_points(points: object, dimension: int) -> NDArray[np.float64]:
-    """Points as an array of shape ``(n, d)``, or an error that says what is wrong and where, but not the value.
-
-    One point is taken as well: a number when ``d = 1``, a row of ``d`` numbers otherwise.
-    """
+    """Points as an array of shape ``(n, d)``, or an error that says what is wrong and where, but not the value."""
     array = check_shape(points, dimension)
     if array.size and not (array.min() >= 0 and array.max() <= 1):  # nor is NaN
         row, axis = (int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])

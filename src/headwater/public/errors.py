@@ -136,10 +136,6 @@ def failures() -> tuple[type[BaseException], ...]:
 
 
 def refusal(error: BaseException, otherwise: TableError = UNREADABLE) -> TableError:
-    """What is wrong with a record, if this is what reading it has raised; other errors than ours may hold the value.
-
-    Want of memory is no matter of the record, and is raised again.
-    """
     if isinstance(error, MemoryError):
         raise error
     return (error if isinstance(error, TableError) else otherwise).at()  # a copy: what was raised keeps its frames
@@ -170,11 +166,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def closest(missing: Sequence[str], names: Sequence[str], header: Sequence[str]) -> list[str]:
-    """The names of a file that come closest to wanted names that it does not have.
-
-    What stands where names should be may be a row of data. So a name is shown only if it is one of the wanted names but
-    for the case of letters and for signs, or if half of the wanted names were found.
-    """
+    """The names of a file that come closest to wanted names that it does not have."""
     found = len(names) - len(missing)
     free = [name for name in header if name not in names]
     plain = {plain_name(name): name for name in free}

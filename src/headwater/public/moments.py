@@ -469,10 +469,7 @@ def _read_moment(kind: type[datetime] | type[time], text: str, format_: str | No
 
 
 def _in_iso(text: Any, format_: str) -> Any:  # noqa: ANN401 - arrays of pyarrow
-    """Text in a declared format of digits, in ISO 8601, null where it is not plainly in it; None for other formats.
-
-    A single digit between signs has a 0 put before it.
-    """
+    """Text in a declared format of digits, in ISO 8601, null where it is not plainly in it; None for other formats."""
     pc = pyarrow("compute")
     parts = re.split("%(.)", format_)
     marks, signs = parts[1::2], parts[::2]

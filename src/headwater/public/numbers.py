@@ -46,18 +46,7 @@ def check_marks(decimal: object, thousands: object) -> None:
 
 @dataclass(frozen=True, repr=False)
 class WrittenNumber(Bounded):
-    """A column of numbers, and how text has them.
-
-    Parameters
-    ----------
-    decimal
-        What text has before decimals: ``"."`` or ``","``.
-    thousands
-        What text may have between thousands, such as ``","`` or ``"."``. Groups of digits must be whole: 1.5 is not 15,
-        and 0.125 is not 125.
-    unit
-        What text may have before or after the number, such as ``"$"``, ``"km"`` or ``"%"``. It is left out: 5 % is 5.
-    """
+    """A column of numbers, and how text has them."""
 
     decimal: str = field(default=".", kw_only=True)
     thousands: str | None = field(default=None, kw_only=True)
@@ -325,11 +314,7 @@ class Number(WrittenNumber):
 
 
 def _logarithms(numbers: Array) -> Array:
-    """Natural logarithms by exact steps, sums, products and quotients alone, which every processor rounds alike.
-
-    Those of libraries differ in the last digit from one processor to another, so that a record would lie in one cell
-    here and in the next one there.
-    """
+    """Natural logarithms by exact steps, sums, products and quotients alone, which every processor rounds alike."""
     part, power = np.frexp(numbers)
     small = part < _ROOT
     part = np.where(small, 2 * part, part)  # from √½ to √2

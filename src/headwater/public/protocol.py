@@ -291,15 +291,6 @@ def _is_wide(schema: AnySchema) -> bool:
 
 
 def register(name: str, folder: str) -> None:
-    """Add a mechanism of one's own.
-
-    Parameters
-    ----------
-    name
-        What ``mechanism=`` and cards call it.
-    folder
-        The importable package that has its ``measure`` and ``model`` modules.
-    """
     modules = (f"{folder}.measure", f"{folder}.model")
     if MODULES.setdefault(name, modules) != modules:
         raise ValueError(f"there is a mechanism called {name!r} already")

@@ -375,10 +375,7 @@ def columns_of(
     *,
     ignore_extra: bool = False,
 ) -> tuple[dict[str, Any], int]:
-    """The columns of a table by name, and how many rows it has; exactly these names in any order, or an error.
-
-    With ``ignore_extra`` there may be others, which are left out; an array has no names, so it has these and no others.
-    """
+    """The columns of a table by name, and how many rows it has; exactly these names in any order, or an error."""
     kind = kind_of(table)
     if kind == "numpy":
         last = "" if person is None else f", and last the one that names the person ({quoted(person)})"
@@ -412,10 +409,7 @@ def records_of(
     *,
     ignore_extra: bool = False,
 ) -> tuple[list[Any], dict[int, TableError]]:
-    """Records with the right keys, in any order; those with others are replaced by empty ones, and their errors kept.
-
-    Of those only the person stays. With ``ignore_extra`` further keys are no error.
-    """
+    """Records with the right keys, in any order."""
     wanted, found, wrong, nothing = set(names), list[Any](), dict[int, TableError](), dict.fromkeys(names)
     for row, given in enumerate([records] if isinstance(records, Mapping) else records):
         record = given if type(given) is dict else record_of(given)
@@ -452,11 +446,7 @@ def record_of(record: object) -> dict[Any, Any] | None:
 def check_names(
     found: Sequence[Any], names: Sequence[str], person: str | None = None, *, ignore_extra: bool = False
 ) -> None:
-    """Raise an error unless the names found are the names wanted, in any order, or with ``ignore_extra`` hold them.
-
-    Names that are not in the schema are shown only if all that are in it were found. Otherwise what was taken for
-    names may be a row of data.
-    """
+    """Raise an error unless the names found are the names wanted, in any order, or with ``ignore_extra`` hold them."""
     times = Counter(found)
     absent = [name for name in names if name not in times]
     if absent:

@@ -79,15 +79,7 @@ def with_way_out(error: TableError) -> TableError:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that is no record.
-
-    Parameters
-    ----------
-    text
-        The row as it came, if that is known. As secret as the data.
-    person
-        The text that names its person, where records belong to people and it can be read. As secret as the data.
-    """
+    """A row that is no record."""
 
     row: int
     error: TableError
@@ -97,17 +89,7 @@ class BadRow:
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """A batch as points, where bad rows are any point at all.
-
-    Parameters
-    ----------
-    bad
-        The invalid rows; none under the policy ``stop``.
-    beside
-        The column that was read and not encoded, if one was asked for.
-    unread
-        Rows of which not even the columns were found.
-    """
+    """A batch as points, where bad rows are any point at all."""
 
     points: Points
     bad: tuple[BadRow, ...]
@@ -180,21 +162,7 @@ def flags_of(rows: list[int], size: int) -> Flags:
 
 @dataclass
 class Tally:
-    """Counts of what was read. Not private.
-
-    Parameters
-    ----------
-    records
-        How many records were read, bad ones too.
-    bad
-        How many of them were no records of the schema.
-    columns
-        For columns in which something was clipped, unlisted, missing or bad: how many values, by kind.
-    first_bad
-        What was wrong with the first of the bad rows.
-    capped
-        How many records did not count, because their person had enough that did.
-    """
+    """Counts of what was read."""
 
     records: int = 0
     bad: int = 0

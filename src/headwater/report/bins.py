@@ -28,11 +28,7 @@ MOST_BARS = 24
 
 @dataclass(frozen=True)
 class Bins:
-    """How one column is cut: bins ``0`` to ``size − 1``, then one for missing values.
-
-    ``edges`` are positions on the drawn axis, ``parts`` the same edges as parts of the column's range, where bins are
-    not of one width.
-    """
+    """How one column is cut: bins ``0`` to ``size − 1``, then one for missing values."""
 
     column: ColumnAxis
     edges: tuple[float, ...]
@@ -70,11 +66,7 @@ class Bins:
 
 
 def cut(column: ColumnAxis, most: int, popular: Integers | None = None, tail: Tail | None = None) -> Bins:
-    """Cut a column into at most ``most`` bins of about one width, as drawn; categories are bins by themselves.
-
-    If there are more than `MOST_BARS` categories, those with the most rows in ``popular`` keep their bin. These counts
-    come from a release, so they are public.
-    """
+    """Cut a column into at most ``most`` bins of about one width, as drawn; categories are bins by themselves."""
     values = column.axis.values
     if not column.ordered:
         return _bars(column, popular)

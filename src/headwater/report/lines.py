@@ -34,10 +34,7 @@ def growth(releases: Sequence[Release]) -> dict[str, Any]:
 
 
 def error(releases: Sequence[Release], measured: Sequence[float | None] = ()) -> dict[str, Any] | None:
-    """The typical error over the number of records, a band up to what is rarely exceeded, and what was measured.
-
-    A release has no point (``None``) where it states no error or was not measured; None for all if nothing is known.
-    """
+    """The typical error over the number of records, a band up to what is rarely exceeded, and what was measured."""
     stated = [r["typical"] is not None and r["upper"] is not None and r["t"] > 0 for r in releases]
     lines: dict[str, list[float | None]] = {
         key: [r[key] if is_stated else None for r, is_stated in zip(releases, stated, strict=True)]

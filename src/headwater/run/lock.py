@@ -103,11 +103,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Lock:
-    """The right to be the only one who uses ``path``, or `StateInUseError` at once.
-
-    The kernel releases it when the process ends, however it ends. The lock file stays: it holds how many commits the
-    state has had, so that an older copy that was put back is noticed, unless the lock file was put back too.
-    """
+    """The right to be the only one who uses ``path``, or `StateInUseError` at once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.with_name(path.name + ".lock")

@@ -92,10 +92,7 @@ def own_position(position: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def quarantined(path: Path, rows: Sequence[BadRow], t: int, size: int) -> int:
-    """Bring bad rows to the disk behind the first ``size`` bytes of their file; how long it is then.
-
-    Whatever is behind that comes from a batch that was never kept.
-    """
+    """Bring bad rows to the disk behind the first ``size`` bytes of their file; how long it is then."""
     lines = []
     for bad in rows:
         said = {"record": t + bad.row + 1, "file": bad.error.file, "line": bad.error.line}

@@ -25,10 +25,7 @@ quiet = False
 
 
 class ProblemError(Exception):
-    """A request that is refused: an answer of RFC 9457.
-
-    ``detail`` says what is wrong and what to do, in one sentence that anyone may see. ``more`` are further members.
-    """
+    """A request that is refused: an answer of RFC 9457."""
 
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None, **more: Any) -> None:  # noqa: ANN401
         super().__init__(status, detail)

@@ -26,10 +26,7 @@ _IDLE, _AFTER_ERROR = 1.0, 5.0  # seconds between two looks whether a release is
 
 
 class HostedRun:
-    """A run with its threads: the one of its writer, and one that publishes.
-
-    The clock is read when records were taken, and once a second: never at a time that the content of a record decides.
-    """
+    """A run with its threads: the one of its writer, and one that publishes."""
 
     def __init__(
         self, name: str, settings: RunSettings, limits: Limits, cache: Cache, queues: tuple[Queue, Queue]

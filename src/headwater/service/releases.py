@@ -106,11 +106,7 @@ class Moment:
 
 
 class Releases:
-    """The releases of one run, for readers. Small tables never wait for large ones.
-
-    A table has at most ``most`` rows unless a reader asks for more; ``queues`` are those of small and of large tables,
-    which all runs share.
-    """
+    """The releases of one run, for readers."""
 
     def __init__(
         self, run: Run, t: Callable[[], int], out: Path, most: int | None, cache: Cache, queues: tuple[Queue, Queue]

@@ -64,11 +64,7 @@ class _Job:
 
 
 class Queue:
-    """Work for readers by so many threads. Used in one event loop.
-
-    Requests for the same thing share one job. It ends, or never begins, when all of them are gone. Clients take turns.
-    Whoever has a ``share`` of jobs in the queue, or finds ``most`` there, is answered with 503 at once.
-    """
+    """Work for readers by so many threads."""
 
     def __init__(self, name: str, threads: int, share: int, most: int) -> None:
         self._pool = ThreadPoolExecutor(threads, name)
@@ -157,11 +153,7 @@ async def unless_gone(receive: Callable[[], Awaitable[Any]], work: Awaitable[_T]
 
 
 class Cache:
-    """Tables that were made for readers, by name: small ones in memory, others in a folder of its own.
-
-    Files take at most ``most`` bytes, and none while less than ``free`` bytes of their disk are free: those are for
-    records. A file that is removed is emptied, so that its room is there at once, also while somebody is reading it.
-    """
+    """Tables that were made for readers, by name: small ones in memory, others in a folder of its own."""
 
     def __init__(self, folder: Path, most: int, free: int) -> None:
         self._folder, self._most, self._free, self._ours = folder, most, free, False

@@ -110,10 +110,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(config: ServiceConfig, ready: Callable[[str], None] = lambda address: None, *, quiet: bool = False) -> None:
-    """Serve until SIGTERM or SIGINT, then finish what has come, keep a snapshot of every run, and return.
-
-    ``ready`` is called with the address when requests are answered; with ``quiet`` the log leaves out what went well.
-    """
+    """Serve until SIGTERM or SIGINT, then finish what has come, keep a snapshot of every run, and return."""
     answers.quiet = quiet
     if most := config.limits.memory_bytes:  # a body that would need more gets an answer, instead of ending the process
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)

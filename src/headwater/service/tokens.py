@@ -36,10 +36,7 @@ _ASK = {"WWW-Authenticate": 'Basic realm="headwater", charset="UTF-8"'}
 
 
 class Token(msgspec.Struct, frozen=True):
-    """What is kept of a token: its public ``id``, its role, the run that it is for (``"*"`` for all), and its hash.
-
-    It has 256 random bits, so a slow hash would add nothing.
-    """
+    """What is kept of a token: its public ``id``, its role, the run that it is for (``"*"`` for all), and its hash."""
 
     id: str
     role: str
@@ -137,10 +134,7 @@ def _version(path: Path) -> tuple[int, int, int]:
 
 
 def check_headers(config: ServiceConfig, method: str, headers: list[tuple[bytes, bytes]]) -> None:
-    """Refuse requests under a foreign name (DNS rebinding), from other sites, and with two lengths.
-
-    Header names are in lower case.
-    """
+    """Refuse requests under a foreign name (DNS rebinding), from other sites, and with two lengths."""
     found = dict(headers)
     if b"transfer-encoding" in found and b"content-length" in found:
         raise ProblemError(400, "a request has either a Content-Length or a Transfer-Encoding", _CLOSE)
@@ -179,10 +173,7 @@ def token_of(service: Service, request: Request) -> Token | None:
 
 
 def run_for(service: Service, request: Request, role: str) -> HostedRun:
-    """The run of a request, if it may act in this role; otherwise a 401, 403 or 404.
-
-    Whoever may not read a run does not learn that there is one.
-    """
+    """The run of a request, if it may act in this role; otherwise a 401, 403 or 404."""
     name = request.path_params["name"]
     run = service.runs.get(name)
     token = token_of(service, request)

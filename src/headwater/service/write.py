@@ -175,11 +175,7 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes) -> bytes:
-    """A JSON array of objects, or one object, as JSON lines; every value stays as it is written.
-
-    What is wrong with one element is a matter of its line, as long as it is JSON: text that is not UTF-8, or that is
-    nested too deeply for a parser.
-    """
+    """A JSON array of objects, or one object, as JSON lines; every value stays as it is written."""
     text = body.strip(b" \t\r\n")
     single = text.startswith(b"{")
     try:
@@ -255,10 +251,7 @@ class Receipts:
 
 @dataclass
 class Post:
-    """One request to write: its decompressed body until it is read, then its records as the run keeps them.
-
-    ``key`` and ``digest`` stand for its idempotency key, if there is one, and its body.
-    """
+    """One request to write: its decompressed body until it is read, then its records as the run keeps them."""
 
     body: bytes
     form: Form
@@ -271,11 +264,7 @@ class Post:
 
 
 class Writer:
-    """The only one who writes to a run. A commit takes whatever has arrived during the one before it.
-
-    In its thread, ``taken`` is called after each commit with the number of records. Records need the disk more than
-    tables in the ``cache``.
-    """
+    """The only one who writes to a run."""
 
     def __init__(
         self,
@@ -373,9 +362,6 @@ class Writer:
         return post.future
 
     def look(self) -> None:
-        """Find out how much is kept and not yet counted, in memory until releases before it are published: too much
-        of it is answered with 429.
-        """
         self._behind = (self._run.t - self._run.synth.t) * self._row_bytes
 
     def probe(self) -> None:

@@ -74,12 +74,7 @@ _FIXED = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double")
 def count(
     placed: Placed, config: RunConfig, t: int, policy: str, person_key: bytes | None = None, due: int | None = None
 ) -> Batch | None:
-    """The records of a frame, which are those after the first ``t`` of a run; None if there are none. Secret.
-
-    They are rows in order if they belong to people, else counts.
-
-    If no release is ``due`` before the last of them, they are counted to be taken at once, in fewer buckets.
-    """
+    """The records of a frame, which are those after the first ``t`` of a run; None if there are none."""
     counter = Counter(replace(config, seed=None), placed.columns, policy, person_key)
     try:
         with _settings(placed):
@@ -163,11 +158,7 @@ def _check(notes: Mapping[int, Mapping[str, Any]], parts: Mapping[int, Sequence[
 
 @contextmanager
 def _settings(placed: Placed) -> Iterator[None]:
-    """Files are cut alike in both readings, also if executors come or go between them; and records go to Python fast.
-
-    Spark looks at the size of a batch for Python after every record, which takes longer than all the rest of the way.
-    Where all columns have a fixed size, the number of records bounds it.
-    """
+    """Files are cut alike in both readings, also if executors come or go between them."""
     session = placed.frame.sparkSession
     wanted = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(_ARROW_RECORDS)}
     if session.conf.get(_LEAVES, None) is None:

@@ -57,10 +57,7 @@ def read_groups(groups: Sequence[Group], columns: Sequence[str]) -> Iterator[pa.
 
 
 def footers(placed: Placed) -> tuple[list[Stretch], list[list[Group]]] | None:
-    """The stretches of a frame, and which row groups each worker reads, as the footers of its files say it.
-
-    None if workers cannot read it. What they find is compared with it, so a footer that is wrong is noticed.
-    """
+    """The stretches of a frame, and which row groups each worker reads, as the footers of its files say it."""
     try:
         found = _paths(placed) if placed.plain else None
         if found is None:

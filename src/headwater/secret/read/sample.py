@@ -49,19 +49,7 @@ class FileSample:
 
 
 def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSample:  # noqa: ANN401 - fields of Options
-    """The first records of a file, by column. Text files have no types: their values are texts.
-
-    Behind them comes what is seen later in the file, once: a gap, one of the texts ``gaps``, a value of a short list.
-
-    Parameters
-    ----------
-    path
-        A file; of a folder, its first file.
-    gaps
-        Texts that commonly mean "missing".
-    options
-        The fields of `Options`: ``format``, ``delimiter``, ``encoding``.
-    """
+    """The first records of a file, by column."""
     read = Options(**options)
     found = Files(path, read).look()
     if not found:
