@@ -1,9 +1,9 @@
-"""Work on many records, a lot at a time, shared among threads where there are many of them.
+"""Work on many records, a chunk at a time, shared among threads where there are many of them.
 
 Formal guarantees
 -----------------
-What is computed does not depend on the number of threads: lots are the same, each is worked on once, and random numbers
-are drawn by one thread, in order.
+What is computed does not depend on the number of threads: chunks are the same, each is worked on once, and random
+numbers are drawn by one thread, in order.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import TypeVar
 T = TypeVar("T")
 U = TypeVar("U")
 
-LOT = 1 << 15
+CHUNK = 1 << 15
 """Records that are worked on at a time: what is computed of them stays in the processor's cache."""
-MANY = 8 * LOT
+MANY = 8 * CHUNK
 """From so many records on, threads are worth being started. Predictions draw fewer: measuring starts no thread."""
 THREADS = min(4, os.cpu_count() or 1)
-"""That work on lots together."""
+"""That work on chunks together."""
 
 
-def lots(rows: int) -> Iterator[slice]:
-    return (slice(start, start + LOT) for start in range(0, rows, LOT))
+def chunks_of(rows: int) -> Iterator[slice]:
+    return (slice(start, start + CHUNK) for start in range(0, rows, CHUNK))
 
 
-def each_lot(rows: int, work: Callable[[slice], None]) -> None:
-    """Call ``work`` with each lot of so many records."""
+def each_chunk(rows: int, work: Callable[[slice], None]) -> None:
+    """Call ``work`` with each chunk of so many records."""
     if rows < MANY or THREADS == 1:
-        _all_of(work, list(lots(rows)))
+        _all_of(work, list(chunks_of(rows)))
         return
-    mine, *others = (list(lots(rows))[first::THREADS] for first in range(THREADS))
+    mine, *others = (list(chunks_of(rows))[first::THREADS] for first in range(THREADS))
     with ThreadPoolExecutor(len(others), "headwater-draw") as threads:
         shares = [threads.submit(_all_of, work, share) for share in others]
         _all_of(work, mine)
@@ -41,7 +41,7 @@ def each_lot(rows: int, work: Callable[[slice], None]) -> None:
         share.result()
 
 
-def beside(rows: int, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
+def in_parallel(rows: int, first: Callable[[], T], second: Callable[[], U]) -> tuple[T, U]:
     if rows < MANY or THREADS == 1:
         return first(), second()
     with ThreadPoolExecutor(1, "headwater-draw") as thread:
@@ -50,5 +50,5 @@ def beside(rows: int, first: Callable[[], T], second: Callable[[], U]) -> tuple[
 
 
 def _all_of(work: Callable[[slice], None], share: Sequence[slice]) -> None:
-    for lot in share:
-        work(lot)
+    for chunk in share:
+        work(chunk)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headwater.public import files
 from headwater.public import protocol as registry
 from headwater.public.budget import Guarantee
-from headwater.public.chunks import beside
+from headwater.public.chunks import in_parallel
 from headwater.public.cube import UnitCube
 from headwater.public.folder import read_card, read_rows, write_table
 from headwater.public.laws import IntegerLaplace
@@ -287,7 +287,7 @@ class Release:
     def _shuffled(self) -> tuple[Points, NDArray[np.int64]]:
         if self.card is not None:  # a table that was shuffled when it was published
             return self.points(), np.arange(len(self))
-        return beside(len(self), self.points, lambda: np.random.default_rng([self.seed, 2]).permutation(len(self)))
+        return in_parallel(len(self), self.points, lambda: np.random.default_rng([self.seed, 2]).permutation(len(self)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file that anyone may see.

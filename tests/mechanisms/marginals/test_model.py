@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from headwater.public import chunks as lots
+from headwater.public import chunks
 from headwater.public.categories import Boolean, Category
 from headwater.public.cube import UnitCube
 from headwater.public.files import FileRefusedError
@@ -184,27 +184,27 @@ def test_a_tampered_state_is_refused(model: MarginalsModel) -> None:
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_how_many_threads_draw_makes_no_difference(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    """Points, a sample and one under a condition, in many small lots: what one thread draws in large ones."""
+    """Points, a sample and one under a condition, in many small chunks: what one thread draws in large ones."""
     model = MODEL.fit(_measured(_points(4000, 3)), SCHEMA, 0)
 
     def drawn() -> list[np.ndarray]:
         return [model.points(5), model.sample(999, 6), model.sample(500, 6, {1: (0.2, 0.6)})]
 
     alone = drawn()
-    monkeypatch.setattr(lots, "LOT", 64)
-    monkeypatch.setattr(lots, "MANY", 1)
-    monkeypatch.setattr(lots, "THREADS", threads)
+    monkeypatch.setattr(chunks, "CHUNK", 64)
+    monkeypatch.setattr(chunks, "MANY", 1)
+    monkeypatch.setattr(chunks, "THREADS", threads)
     assert all((one == other).all() for one, other in zip(alone, drawn(), strict=True))
 
 
 def test_an_error_in_a_thread_that_draws_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lots, "MANY", 1)
-    monkeypatch.setattr(lots, "THREADS", 2)
-    monkeypatch.setattr(lots, "LOT", 1)
+    monkeypatch.setattr(chunks, "MANY", 1)
+    monkeypatch.setattr(chunks, "THREADS", 2)
+    monkeypatch.setattr(chunks, "CHUNK", 1)
 
     def fail(lot: slice) -> None:
         if lot.start == 1:
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        lots.each_lot(2, fail)
+        chunks.each_chunk(2, fail)

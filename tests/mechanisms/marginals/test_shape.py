@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.public import chunks as lots
+from headwater.public import chunks
 from headwater.public.marginals.codes import Codes, Coding
 from headwater.public.marginals.shape import Shape
 from headwater.public.marginals.tables import transfer
@@ -48,11 +48,11 @@ def test_a_split_is_that_of_dense_matrices(seed: int) -> None:
 
 
 def placed(shape: Shape, bins: Codes, grid: Integers, within: Floats) -> tuple[Integers, Floats]:
-    """The part and the position of every record, put together from lots."""
+    """The part and the position of every record, put together from chunks."""
     part, inside = np.full(len(bins), -1), np.full(len(bins), np.nan)
     of_lot = shape.place(bins, grid, within, np.random.default_rng(4))
-    for lot in lots.lots(len(bins)):
-        at, parts, positions = of_lot(lot)
+    for chunk in chunks.chunks_of(len(bins)):
+        at, parts, positions = of_lot(chunk)
         part[at], inside[at] = parts, positions
     return part, inside
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.chunks import beside, each_lot
+from headwater.public.chunks import each_chunk, in_parallel
 from headwater.public.marginals.codes import Codes
 from headwater.public.marginals.tree import Forest, Pair, conditional, joint
 from headwater.public.partition import Floats, Integers
@@ -45,8 +45,6 @@ def rake(
         weights /= weights.sum()
     return weights, factors
 
-
-"""Bins, or spans: no column has so many that they would not fit."""
 
 NO_RECORD = "the release holds no record that fulfils these conditions; ask for less"
 RUN = 32
@@ -103,7 +101,7 @@ def draw_tree(forest: Forest, laws: Laws, rows: int, rng: np.random.Generator) -
         near = [] if parent is None else _nearest(forest, parent, drawn)
         sizes = [len(upper), *(laws.given[c].shape[2] for c in near)]
         keys = [spans, *(records[c] for c in near)]
-        order, uniform = beside(
+        order, uniform = in_parallel(
             rows, partial(sorting, keys, sizes, min(rows // ALIKE, 1 << 16)), partial(even_numbers, rows, rng)
         )
         _draw_column(records[column], law, spans, None if parent is None else records[parent], order, uniform)
@@ -117,15 +115,15 @@ def _draw_column(
     """Draw a column along an order of the records, given their spans and their values of the parent column."""
     inverse = Inverse(law.reshape(-1, law.shape[2]), len(into))
 
-    def draw(lot: slice) -> None:
-        at = order[lot]
+    def draw(chunk: slice) -> None:
+        at = order[chunk]
         given = spans.take(at).astype(np.int64)
         if parents is not None:
             given *= law.shape[1]
             given += parents.take(at)
-        into[at] = inverse(given, uniform[lot])
+        into[at] = inverse(given, uniform[chunk])
 
-    each_lot(len(into), draw)
+    each_chunk(len(into), draw)
 
 
 def even_numbers(count: int, rng: np.random.Generator) -> Floats:

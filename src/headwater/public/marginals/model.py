@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from headwater.public.chunks import each_lot
+from headwater.public.chunks import each_chunk
 from headwater.public.cube import UnitCube
 from headwater.public.laws import IntegerLaplace
 from headwater.public.marginals.codes import Codes, coders, codings, encode
@@ -202,8 +202,8 @@ class MarginalsModel:
         wide, lengths = bool(more.any()), more + 1
         placed = shape.place(bins, self.estimate.grids[column], shape.within(low, high, size), rng)
 
-        def place(lot: slice) -> None:
-            at, part, inside = placed(lot)
+        def place(chunk: slice) -> None:
+            at, part, inside = placed(chunk)
             codes = first.take(part)
             if wide:
                 inside = inside * lengths.take(part)
@@ -211,7 +211,7 @@ class MarginalsModel:
                 codes, inside = codes + steps, np.minimum(inside - steps, np.nextafter(1.0, 0.0))
             into[at] = coder.places(codes, inside)
 
-        each_lot(len(bins), place)
+        each_chunk(len(bins), place)
 
 
 MODEL = MarginalsModel
