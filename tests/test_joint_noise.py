@@ -180,13 +180,13 @@ def test_a_number_just_beside_a_bound_is_put_on_its_side(radius: int, bits: int)
     at = (sum(parts[: radius + 1]) << bits) // sum(parts)
     for number, expected in ((at - 1, radius), (at + 1, radius + 1)):
         words = [number >> 64 * i & 2**64 - 1 for i in reversed(range(bits // 64))]
-        assert law.draw(Given(*words)) == expected
+        assert law.draw(Given(*words).word) == expected
 
 
 def test_the_last_of_all_words_is_a_radius_too() -> None:
     """Radii beyond those whose odds are listed are found with more bits: here all ones, for a while."""
     law = Radii(0.5, (1, 1))
-    assert law.draw(Given(*[2**64 - 1] * 6)) > len(law.odds)
+    assert law.draw(Given(*[2**64 - 1] * 6).word) > len(law.odds)
 
 
 # --- the law ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from headwater.public.errors import TableError
 from headwater.public.person import OWN
 from headwater.public.protocol import AnySchema, Arrays, Header, Span, with_null_records
 from headwater.public.schema import InputSchema, Schema, schema_from_dict
-from headwater.public.tables import TABLE_KINDS, Values
+from headwater.public.tables import Values
 from headwater.public.tally import BadRow, Tally, flags_of
 from headwater.secret.batch import Batch, check_counts, check_rows, fastest
 from headwater.secret.mechanism import Mechanism, mechanism_class
@@ -201,7 +201,6 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> State:
         people = People.restore(header["people"], arrays) if "people" in header else None
         if people is not None:
             budget = replace(budget, records=people.person.records, per_bucket=people.person.per_bucket)
-        files.need(header["kind"] is None or header["kind"] in TABLE_KINDS, "kind")
         mechanism = kind.restore(schema, budget.of_record, noise, (header, arrays), header["expect"])
         tally = Tally.from_dict(header["tally"])
         return State(schema, budget, header["expect"], public, noise, mechanism, tally, header["kind"], people)

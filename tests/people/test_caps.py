@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from headwater.public.files import FileRefusedError
 from headwater.public.person import Person
-from headwater.secret.people import Caps, Groups, People
+from headwater.secret.people import Groups, People
 
 
 def literal(limit: int, hashes: list[tuple[int, int]]) -> list[bool]:
@@ -68,11 +67,3 @@ def test_periods_of_the_clock_go_forward_only() -> None:
     counted, people = people_of(2, per="1d").after(hashes, stamps, 0)
     assert counted.tolist() == [True, True, False, True, True, False, True, True]
     assert people.period == 7
-
-
-def test_a_table_that_no_run_left_is_refused() -> None:
-    """Counts above the cap, or hashes that are not in order."""
-    _, people = people_of(2).after(np.random.default_rng(0).integers(0, 2**63, (9, 2)).astype(np.uint64), None, 0)
-    for name, wrong in (("counts", np.full(9, 3, np.uint8)), ("high", people.caps.state()["high"][::-1])):
-        with pytest.raises(FileRefusedError):
-            Caps.restore(2, people.caps.state() | {name: wrong})

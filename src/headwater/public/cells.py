@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from headwater.public.budget import Budget
 from headwater.public.files import need
 from headwater.public.laws import IntegerLaplace
-from headwater.public.partition import Axis, Cells, Partition, Points
+from headwater.public.partition import Cells, Integers, Partition, Points
 from headwater.public.protocol import (
     AnySchema,
     Arrays,
@@ -27,8 +27,6 @@ from headwater.public.protocol import (
     nothing_proved,
 )
 
-Counts = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class CellCounts:
@@ -36,7 +34,7 @@ class CellCounts:
 
     depth: int
     cells: Cells
-    counts: Counts
+    counts: Integers
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class MeasuredCells:
 _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's cache
 
 
-def corners(partition: Partition, cells: Cells, depths: NDArray[np.int64]) -> tuple[Points, Points]:
+def corners(partition: Partition, cells: Cells, depths: Integers) -> tuple[Points, Points]:
     """The lower corners and the sides of cells of several depths."""
     low, side = (np.empty((len(cells), partition.dimension)) for _ in range(2))
     for depth in np.flatnonzero(np.bincount(depths)):
@@ -100,8 +98,8 @@ def corners(partition: Partition, cells: Cells, depths: NDArray[np.int64]) -> tu
 def sample(
     partition: Partition,
     cells: Cells,
-    depths: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    depths: Integers,
+    counts: Integers,
     rng: np.random.Generator,
     *,
     even: bool,
@@ -133,24 +131,19 @@ def sample(
             if top is not None and kind.values is None:
                 np.minimum(column, np.repeat(top[here, axis], inside), out=column)
             if kind.missing:
-                _snap(column, kind)
+                column[column >= (0.5 if kind.values is None else kind.values * kind.unit)] = 0.5
             points[start : start + size, axis] = column
     return points
 
 
-def round_in_order(mass: Points, total: int, offset: float) -> NDArray[np.int64]:
+def round_in_order(mass: Points, total: int, offset: float) -> Integers:
     if not len(mass) or total == 0:
         return np.zeros(len(mass), dtype=np.int64)
     running = np.cumsum(mass)
     edges = np.floor(running * (total / running[-1]) + offset).astype(np.int64)
     edges[-1] = total
-    counts: NDArray[np.int64] = np.diff(np.clip(edges, 0, total), prepend=0)
+    counts: Integers = np.diff(np.clip(edges, 0, total), prepend=0)
     return counts
-
-
-def _snap(column: Points, axis: Axis) -> None:
-    last = 0.5 if axis.values is None else axis.values * axis.unit
-    column[column >= last] = 0.5
 
 
 def _irrational(d: int) -> NDArray[np.uint32]:
@@ -165,20 +158,14 @@ _COARSE = 3  # depths at which `near` counts cells, besides the leaves
 _TYPICAL, _UPPER = 0.1, 0.21  # times the spread: its median and what nine of ten cases stay below, measured
 
 
-def expected_w1(spread: float | None) -> ExpectedError:
-    if spread is None:
-        return ExpectedError(math.nan, math.nan)
-    return ExpectedError(min(_TYPICAL * spread, 1.0), min(_UPPER * spread, 1.0))
-
-
 @dataclass(frozen=True, eq=False)
 class CellModel:
     """Cells of any depths that do not overlap, and how many records each of them holds."""
 
     partition: Partition
     cells: Cells
-    depths: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    depths: Integers
+    counts: Integers
     spread: float | None = None
 
     even: ClassVar[bool] = False
@@ -245,7 +232,10 @@ class CellModel:
         return rng.permutation(points)
 
     def expected_error(self) -> ExpectedError:
-        return expected_w1(None if self.spread is None else self.spread / max(self.records, 1))
+        if self.spread is None:
+            return ExpectedError(math.nan, math.nan)
+        each = self.spread / max(self.records, 1)
+        return ExpectedError(min(_TYPICAL * each, 1.0), min(_UPPER * each, 1.0))
 
     @classmethod
     def error_bound(cls, facts: Facts, start: int) -> ErrorBound:
@@ -290,7 +280,7 @@ class CellModel:
 
 
 def _overlap(
-    partition: Partition, cells: Cells, depths: NDArray[np.int64], axis: int, limits: tuple[float, float]
+    partition: Partition, cells: Cells, depths: Integers, axis: int, limits: tuple[float, float]
 ) -> tuple[Points, Points]:
     low, side = corners(partition, cells, depths)
     kind = partition.axes[axis]
@@ -301,9 +291,7 @@ def _overlap(
     return start, np.maximum(np.minimum(low[:, axis] + side[:, axis], end), start)
 
 
-def _fractions(
-    partition: Partition, cells: Cells, depths: NDArray[np.int64], axis: int, limits: tuple[float, float]
-) -> Points:
+def _fractions(partition: Partition, cells: Cells, depths: Integers, axis: int, limits: tuple[float, float]) -> Points:
     whole_low, whole_high = _overlap(partition, cells, depths, axis, (0.0, 1.0))
     low, high = _overlap(partition, cells, depths, axis, limits)
     return (high - low) / np.maximum(whole_high - whole_low, 1e-300)

@@ -24,16 +24,16 @@ THREADS = min(4, os.cpu_count() or 1)
 """That work on chunks together."""
 
 
-def slices(rows: int) -> Iterator[slice]:
+def chunks_of(rows: int) -> Iterator[slice]:
     return (slice(start, start + CHUNK) for start in range(0, rows, CHUNK))
 
 
 def each_chunk(rows: int, work: Callable[[slice], None]) -> None:
     """Call ``work`` with each chunk of so many records."""
     if rows < MANY or THREADS == 1:
-        _all_of(work, list(slices(rows)))
+        _all_of(work, list(chunks_of(rows)))
         return
-    mine, *others = (list(slices(rows))[first::THREADS] for first in range(THREADS))
+    mine, *others = (list(chunks_of(rows))[first::THREADS] for first in range(THREADS))
     with ThreadPoolExecutor(len(others), "headwater-draw") as threads:
         shares = [threads.submit(_all_of, work, share) for share in others]
         _all_of(work, mine)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,37 +85,6 @@ def _best_order(epsilon: float, delta: float) -> float:
 
 Cost = Fraction | float
 """An exact number, or infinity."""
-
-
-class Law(Protocol):
-    """A law of integer noise or of a private choice."""
-
-    name: ClassVar[str]
-
-    @property
-    def scale(self) -> float:
-        """How wide it is."""
-
-    def epsilon(self, shift: int) -> Cost:
-        """What one draw costs in ε if its centre moves by at most ``shift``."""
-
-    def rho(self, shift: int) -> Fraction:
-        """What one draw costs in ρ if its centre moves by at most ``shift``."""
-
-
-class CountLaw(Law, Protocol):
-    """A law of the noise in a count."""
-
-    @property
-    def variance(self) -> float:
-        """The variance of one draw."""
-
-    @property
-    def deviation(self) -> float:
-        """A close upper bound of its standard deviation."""
-
-    def draw(self, noise: Noise, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
-        """The draws that live at these addresses."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +170,12 @@ class ExponentialChoice(Exponential):
         return self.epsilon(shift) ** 2 / 8
 
 
+CountLaw = IntegerLaplace | DiscreteGaussian
+"""A law of the noise in a count: its scale, its variance, a close upper bound of its deviation, and its draws."""
+Law = CountLaw | JointLaplace | PermuteAndFlip | ExponentialChoice
+"""A law of integer noise or of a private choice: what one draw costs in ε and in ρ if its centre moves so far."""
+
+
 def scale_for(cost: float | Fraction) -> float:
     whole, parts = Fraction(cost).as_integer_ratio()
     scale = float(1 / cost)
@@ -211,12 +186,12 @@ def scale_for(cost: float | Fraction) -> float:
         scale = math.nextafter(scale, math.inf)
 
 
-_NARROWEST = 2.0**-20
-"""The least ``σ`` that noise is drawn with: all of it is zero."""
+NARROWEST = 2.0**-20
+"""The smallest scale: all noise is zero."""
 
 
 def deviation_for(cost: Fraction) -> float:
-    sigma = max(math.sqrt(1 / (2 * cost)), _NARROWEST)
+    sigma = max(math.sqrt(1 / (2 * cost)), NARROWEST)
     while 2 * cost * Fraction(sigma) ** 2 < 1:
         sigma = math.nextafter(sigma, math.inf)
     return sigma
@@ -274,20 +249,11 @@ Accounting = type[Pure] | type[Concentrated]
 
 WIDEST = 1 << 14
 """The mean radius, and the numbers of all tables, at most: the odds of radii up to some multiple of it are listed."""
-NARROWEST = 2.0**-20
-"""The smallest scale."""
 _NEGLIGIBLE = -90.0  # radii whose odds are below e^-90 of the largest are left to the exact way
 _ROUNDING = 2.0**-53
 _RESCALED = 32  # steps after which numbers of points are divided by themselves: no power of a radius overflows
 NODES = 257
 """Radii at which mean squares are computed."""
-
-
-class Words(Protocol):
-    """Random bits, one word after the other."""
-
-    def word(self) -> int:
-        """The next 64 bits."""
 
 
 def fits(scale: float, sizes: Sequence[int]) -> bool:
@@ -342,14 +308,14 @@ class Radii:
         squares = np.interp(m, nodes, _mean_squares(size, nodes) / (nodes + 0.5) ** 2) * (m + 0.5) ** 2
         return max(float(self.odds[m] @ squares), 1e-9)
 
-    def draw(self, bits: Words) -> int:
-        word = bits.word()
+    def draw(self, next_word: Callable[[], int]) -> int:
+        word = next_word()
         at = word * 2.0**-64
         found = int(np.searchsorted(self._upper, at, side="right"))
         near = [abs(bound - at) for bound in (1.0, *self._upper[max(found - 1, 0) : found + 1])]
-        return found if min(near) >= self.unsure else self.draw_exactly(bits, word)
+        return found if min(near) >= self.unsure else self.draw_exactly(next_word, word)
 
-    def draw_exactly(self, bits: Words, word: int) -> int:
+    def draw_exactly(self, next_word: Callable[[], int], word: int) -> int:
         """The radius whose part of the unit interval holds a number that begins with these 64 bits."""
         length = 64
         while True:
@@ -362,7 +328,7 @@ class Radii:
                 if starts and high * (total + error) <= (below + part) << length:
                     return radius
                 below += part
-            word, length = word << 64 | bits.word(), length + 64
+            word, length = word << 64 | next_word(), length + 64
 
     def whole_odds(self, precision: int) -> tuple[list[int], int]:
         """The odds of radii as whole numbers, rounded down, and a bound on what is missing in a sum of any of them."""

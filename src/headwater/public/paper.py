@@ -10,8 +10,8 @@ from typing import Self
 import numpy as np
 
 from headwater.public.budget import Budget
-from headwater.public.cells import CellCounts, CellModel, Counts, MeasuredCells
-from headwater.public.partition import Cells, Partition
+from headwater.public.cells import CellCounts, CellModel, MeasuredCells
+from headwater.public.partition import Cells, Integers, Partition
 from headwater.public.protocol import AnySchema, Arrays, ErrorBound, Header, Kept, Span, State
 
 
@@ -23,13 +23,13 @@ def cell_budget(depth: int, level: int, dimension: int, epsilon: float) -> float
     return share * epsilon * math.exp2((depth - level) * exponent)
 
 
-def halving(parent: Counts, left: Counts, right: Counts, odd: Counts) -> Counts:
+def halving(parent: Integers, left: Integers, right: Integers, odd: Integers) -> Integers:
     gap = parent - left - right
     missing = np.maximum(gap, 0)
     excess = np.maximum(-gap, 0)
     taken = np.minimum((excess + odd) // 2, left)
     taken = np.maximum(taken, excess - right)  # what the right child cannot give, the left one gives
-    result: Counts = left + (missing + odd) // 2 - taken
+    result: Integers = left + (missing + odd) // 2 - taken
     return result
 
 
@@ -39,7 +39,7 @@ class Layer:
 
     depth: int
     cells: Cells
-    counts: Counts
+    counts: Integers
 
     @staticmethod
     def root(t: int) -> Layer:
@@ -87,7 +87,7 @@ class Measured(MeasuredCells):
     def unpack(header: Header, arrays: Arrays, schema: AnySchema) -> Kept:
         cells, counts, found = arrays["cells"], arrays["counts"], dict[Span, Measured]()
         for t, layout in header["layout"]:
-            parts = list[tuple[int, Cells, Counts]]()
+            parts = list[tuple[int, Cells, Integers]]()
             for depth, size in layout:
                 parts.append((depth, cells[:size], counts[:size]))
                 cells, counts = cells[size:], counts[size:]

@@ -1,4 +1,4 @@
-"""Which mechanisms there are, one line each. Their modules are imported when they are asked for."""
+"""What mechanisms and their models agree on, and which there are; their modules are imported when asked for."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ WIDE = 4
 
 
 def choose(schema: AnySchema) -> str:
-    return "marginals" if _is_wide(schema) and "marginals" in MODULES else "cascade"
+    return "marginals" if _is_wide(schema) else "cascade"
 
 
 def resolved(name: str, schema: AnySchema) -> str:

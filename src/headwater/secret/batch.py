@@ -90,7 +90,9 @@ def side_by_side(batches: Iterable[Batch]) -> Batch:
     every = list(batches)
     if any(one.counts is None for one in every) or len({one.until for one in every}) > 1:
         raise ValueError("only records that were counted can be added up, all of them with the same until")
-    rows, counts, starts = (np.concatenate([getattr(one, name) for one in every]) for name in _ARRAYS)
+    rows, counts, starts = (
+        np.concatenate([getattr(one, name) for one in every]) for name in ("rows", "counts", "starts")
+    )
     order = np.argsort(starts, kind="stable")
     tally = sum((one.tally for one in every), Tally())
     return Batch(rows[order], counts[order], starts[order], every[0].until, tally)
@@ -104,9 +106,6 @@ def in_order(batches: Sequence[Batch]) -> Batch:
         before += len(batch.rows)
     tally = sum((batch.tally for batch in batches), Tally())
     return Batch(np.concatenate([batch.rows for batch in batches]), tally=tally, bad=tuple(bad))
-
-
-_ARRAYS = ("rows", "counts", "starts")
 
 
 def fastest(spans: Sequence[Span], until: int | None = None) -> Span:

@@ -63,7 +63,7 @@ class CascadeMechanism(CellRows):
         new = twin(self)  # what happens to it binds its attributes anew
         first = self.history.slow[-1].start if self.history.slow else 0
         new.known = {span: one for span, one in self.known.items() if span.start >= first}
-        # Buckets inside a slower one that is closed by then are never measured; counted rows are of some bucket already
+        # Buckets inside a slower one that is closed by then are never measured. Counted rows are of some already.
         until = self.t + len(batch.rows) if batch.counts is None else batch.until
         for part in cut(batch, self.t, lambda number: fastest(new.spans(number), until)):
             new._take(part)

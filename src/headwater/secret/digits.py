@@ -167,13 +167,6 @@ class GeometricCoins:
         self.heads = heads
         self.blocks = len(heads) // 8
 
-    def difference(self, low: Integers, high: Integers) -> Integers:
-        mask = np.int64((1 << self.digits) - 1)
-        return (low & mask) - (high if self.coins == 64 else low >> np.int64(self.coins) & mask)
-
-    def first(self, low: Integers) -> Integers:
-        return low & np.int64((1 << self.digits) - 1)
-
     def heads_for(self, draws: int) -> NDArray[np.uint16]:
         heads = self.heads.reshape(-1, 1, 8)
         return heads if draws <= _FEW else np.repeat(heads, draws, axis=1)
@@ -185,7 +178,10 @@ class GeometricCoins:
         lanes = np.zeros((n, 16), dtype=np.uint8)
         lanes[:, : self.blocks] = np.packbits((words < heads).reshape(-1), bitorder="little").reshape(-1, n).T
         low, high = lanes.view("<i8").T
-        value = self.first(low) if signs == (1,) else self.difference(low, high)
+        mask = np.int64((1 << self.digits) - 1)
+        value = low & mask
+        if len(signs) > 1:
+            value -= high if self.coins == 64 else low >> np.int64(self.coins) & mask
         ties = list[Tie]()
         for position in np.flatnonzero((words == heads).reshape(-1)):
             block, row, column = np.unravel_index(position, words.shape)

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from headwater.public.cascade.tree import Tree
 from headwater.public.partition import Flags, Integers
-from headwater.secret.batch import distinct_cells
+from headwater.secret.batch import Unsigned, distinct_cells
 
-Cells = NDArray[np.unsignedinteger[Any]]
-Counted = tuple[Cells, NDArray[np.integer[Any]]]
+Counted = tuple[Unsigned, NDArray[np.integer[Any]]]
 """Cells, and how many records each of them stands for."""
 
 _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's cache
@@ -30,13 +29,14 @@ _TOGETHER = 1 << 17  # sorted points at a time, which are counted in neighbourin
 _ROWS = 12  # at most 2^12 rows to begin with: their tables stay there as well
 
 
-def count_leaves(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree) -> Integers:
+def count_leaves(cells: Unsigned, depth: int, tree: Tree) -> Integers:
     """How many of these cells, all of depth ``depth``, lie in each leaf of a tree, in the order of its leaves."""
     size, deepest = len(cells).bit_length(), len(tree.splits) - 1
     if not size:  # all that there is was counted elsewhere: no index is needed
         return np.zeros(tree.size, dtype=np.int64)
     if deepest <= min(size, _ROWS + 2):
-        return _count_equal(cells, depth, tree, deepest)
+        places = (cells >> cells.dtype.type(depth - deepest)).astype(np.int64)
+        return _of_boxes(np.bincount(places, minlength=1 << deepest), tree)
     rounds = _index_rounds(tree, depth, min(max(size - 4, 6), _ROWS, depth), cells.dtype)
     counts, rows = np.zeros(tree.size, dtype=np.int64), np.empty(0, dtype=np.int64)
     for number, boxes in enumerate(rounds):
@@ -79,13 +79,8 @@ def _together(parts: Sequence[Counted], least: int) -> Iterator[Counted]:
     for number, part in enumerate(parts, start=1):
         held.append(part)
         if number == len(parts) or sum(len(cells) for cells, _ in held) >= least:
-            yield _sum(held) if len(held) > 1 else part
+            yield distinct_cells(*map(np.concatenate, zip(*held, strict=True))) if len(held) > 1 else part
             held = []
-
-
-def _sum(parts: list[Counted]) -> Counted:
-    cells, counts = (np.concatenate(every) for every in zip(*parts, strict=True))
-    return distinct_cells(cells, counts)
 
 
 def _sum_boxes(parts: Sequence[Counted], above: int, size: int) -> Integers:
@@ -98,15 +93,10 @@ def _sum_boxes(parts: Sequence[Counted], above: int, size: int) -> Integers:
 
 
 @lru_cache(maxsize=8)  # all buckets of one timescale share a few trees
-def _in_order(tree: Tree, depth: int, word: np.dtype[Any]) -> tuple[Integers, NDArray[np.unsignedinteger[Any]]]:
+def _in_order(tree: Tree, depth: int, word: np.dtype[Any]) -> tuple[Integers, Unsigned]:
     starts, _ = tree.edges(depth)
     order = np.argsort(starts)
     return order, starts[order].astype(word)
-
-
-def _count_equal(cells: NDArray[np.unsignedinteger[Any]], depth: int, tree: Tree, deepest: int) -> Integers:
-    boxes = (cells >> cells.dtype.type(depth - deepest)).astype(np.int64)
-    return _of_boxes(np.bincount(boxes, minlength=1 << deepest), tree)
 
 
 def _of_boxes(counts: Integers, tree: Tree) -> Integers:
@@ -124,15 +114,15 @@ class _Boxes:
 
     size: int
     top: int
-    shifts: NDArray[np.unsignedinteger[Any]]
-    bases: NDArray[np.unsignedinteger[Any]]
+    shifts: Unsigned
+    bases: Unsigned
     leaves: Integers | slice
     first: Integers
     end: Integers
     crowded: Flags
     rows: Integers
 
-    def find(self, cells: NDArray[np.unsignedinteger[Any]], rows: Integers | None) -> Integers:
+    def find(self, cells: Unsigned, rows: Integers | None) -> Integers:
         if rows is None:
             rows = (cells >> cells.dtype.type(self.top)).astype(np.int64)
         # In words as short as those of the cells. A base may be below 0; then the sum wraps around, to what it should.

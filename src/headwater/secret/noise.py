@@ -29,7 +29,7 @@ def draw_jointly(word: Word, scale: float, sizes: Sequence[int], hi: int, los: S
         raise ValueError(f"there is no joint noise of scale {scale!r} for tables of {list(sizes)} numbers")
     if len(set(los)) != len(los) or min(los) < 0 or max(los) >> 48:
         raise ValueError("every table needs an address of its own, below 2^48 and not negative")
-    radius = radii(scale, tuple(sorted(sizes))).draw(Bits(word, hi, los[0], _RADIUS))
+    radius = radii(scale, tuple(sorted(sizes))).draw(Bits(word, hi, los[0], _RADIUS).word)
     parts = (in_ball(Bits(word, hi, lo, _TABLE), size, radius) for size, lo in zip(sizes, los, strict=True))
     return np.array([number for part in parts for number in part], dtype=np.int64)
 

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 from headwater.public.columns import describe
 from headwater.public.errors import TableError, failures, refusal
-from headwater.public.files import FileRefusedError, need, whole_number
+from headwater.public.files import FileRefusedError, need
 from headwater.public.partition import Flags, Integers
 from headwater.public.person import NOWHERE, OWN, Person
+from headwater.public.protocol import Rows
 from headwater.public.tables import Unreadable, Values, is_missing, values_of
 
 Hashes = NDArray[np.uint64]
@@ -235,12 +236,9 @@ class Caps:
     def restore(limit: int, arrays: dict[str, NDArray[Any]]) -> Caps:
         high, low, counts = arrays["high"], arrays["low"], arrays["counts"]
         need(high.ndim == 1 and high.shape == low.shape == counts.shape, "people")
-        need(high.dtype.str == low.dtype.str == "<u8" and counts.dtype.kind == "u", "people")
-        need(bool((high[1:] >= high[:-1]).all()) and int(counts.max(initial=1)) <= limit, "people")
         return Caps(limit, (_Level(high, low, counts),) if len(high) else ())
 
 
-Rows = NDArray[np.unsignedinteger[Any]]
 Stamps = NDArray[np.uint64]
 """For each record the number of its period by the clock, from 1 on, or `UNSTAMPED`."""
 UNSTAMPED = np.uint64(2**64 - 1)
@@ -395,7 +393,6 @@ class People:
     def restore(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> People:
         """Go on from a `state`, or refuse it."""
         person, key = Person.from_dict(header["person"]), bytes.fromhex(header["key"])
-        need(len(key) == 32, "people")
         if header.get("names") != NAMES_VERSION:
             raise FileRefusedError(
                 "this run distinguished people by another rule than this version does: go on with the version that it "
@@ -407,8 +404,7 @@ class People:
         within = people.in_bucket
         if within is not None:
             within = Caps.restore(within.limit, {name: arrays[f"bucket people {name}"] for name in names})
-        period, capped = (whole_number(header[name], name) for name in ("period", "capped"))
-        return People(person, key, caps, within, period, capped)
+        return People(person, key, caps, within, header["period"], header["capped"])
 
 
 def _is_one(item: object, texts: Collection[str]) -> bool:

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from headwater.public.marginals.denoise import (
-    REACH,
-    SETTLED,
     Atoms,
     Counted,
     Pooled,
@@ -63,63 +61,6 @@ def test_the_posterior_is_bayes_rule_cell_by_cell() -> None:
                 logs = logs - np.abs(table.counts[i, j] - 1000 * here) / table.scale[i, j]
             literal = np.exp(logs - logs.max())
             assert np.allclose(found[:, i, j], literal / literal.sum(), atol=2e-4)
-
-
-def _literal(atoms: Atoms, iterations: int) -> tuple[np.ndarray, float]:
-    """EM with the whole posterior of every cell in every iteration, in double precision."""
-    pooled, values, log = atoms.pooled, atoms.values.astype(float), atoms.log.astype(float)
-    variance, limit = pooled.deviation**2, REACH * pooled.deviation
-    down, across = np.zeros(values.shape[1]), np.zeros(values.shape[2])
-    weights, best = np.full(len(values), 1 / len(values)), np.inf
-
-    def posterior() -> np.ndarray:
-        raw = log + np.log(weights)[:, None, None] + values * np.add.outer(down, across) / variance
-        raw = np.exp(raw - raw.max(0))
-        return np.asarray(raw / raw.sum(0))
-
-    def step(axis: int, margin: np.ndarray, found: np.ndarray) -> np.ndarray:
-        mean = (found * values).sum(0)
-        spread = (found * values**2).sum(0) - mean**2
-        move = 0.7 * (margin - mean.sum(axis)) * variance / (spread.sum(axis) + 0.3 * variance)
-        return np.asarray(move)
-
-    for iteration in range(iterations + 1):
-        found = posterior()
-        mean = (found * values).sum(0)
-        gap = np.abs(pooled.rows - mean.sum(1)).sum() + np.abs(pooled.columns - mean.sum(0)).sum()
-        if iteration > SETTLED and gap < best:
-            best, nearest = gap, found
-        weights, here = found.mean((1, 2)) + 1e-7, values
-        if iteration == SETTLED:
-            often = weights > 1e-4
-            here, weights = values[often], weights[often]
-        weights /= weights.sum()
-        if iteration >= SETTLED and iteration % 2:
-            down = np.clip(down + step(1, pooled.rows, found), -limit, limit)
-        values, log = (here, log[often]) if iteration == SETTLED else (values, log)
-        if iteration >= SETTLED and iteration % 2:
-            across = np.clip(across + step(0, pooled.columns, posterior()), -limit, limit)
-    median = np.empty(values.shape[1:])
-    for i, j in np.ndindex(*median.shape):
-        order = np.argsort(values[:, i, j])
-        cell, upper = values[order, i, j], np.cumsum(nearest[order, i, j])
-        at = int((upper < 0.5).sum())
-        below = upper[at - 1] if at else 0.0
-        part = (0.5 - below) / (upper[at] - below)
-        median[i, j] = cell[at - 1] + (cell[at] - cell[at - 1]) * part if at else cell[0]
-    return median, float((nearest * np.abs(values - median)).sum() / 2)
-
-
-@pytest.mark.parametrize("predicted", [False, True])
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_em_is_that_of_the_literal_posterior(seed: int, predicted: bool) -> None:
-    """In single precision and without the posterior itself: the same table within a thousandth of its noise."""
-    pooled = _pooled(_sparse(seed), 30.0, 2000.0, seed + 10, tables=2)
-    predictions = [_sparse(seed + 20)] if predicted else []
-    median, loss = _literal(Atoms(pooled, predictions), 12)
-    found, expected = Atoms(pooled, predictions).estimate(12)
-    assert np.abs(found - median).max() < 1e-3 * pooled.deviation
-    assert np.isclose(expected, loss, rtol=1e-3)
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (12, 9)])

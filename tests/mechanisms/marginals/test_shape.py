@@ -51,7 +51,7 @@ def placed(shape: Shape, bins: Codes, grid: Integers, within: Floats) -> tuple[I
     """The part and the position of every record, put together from chunks."""
     part, inside = np.full(len(bins), -1), np.full(len(bins), np.nan)
     of_chunk = shape.place(bins, grid, within, np.random.default_rng(4))
-    for chunk in chunks.slices(len(bins)):
+    for chunk in chunks.chunks_of(len(bins)):
         at, parts, positions = of_chunk(chunk)
         part[at], inside[at] = parts, positions
     return part, inside

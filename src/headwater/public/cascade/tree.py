@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -17,14 +17,27 @@ class Tree:
 
     splits: tuple[Flags, ...]
 
+    # Fast buckets ask for the same few trees again and again; late trees are large.
+
+    @lru_cache(maxsize=4)  # noqa: B019 - only of the last few trees
     def nodes(self) -> list[tuple[Cells, Flags]]:
-        return _nodes(self)
+        depths, cells = [], np.zeros(1, dtype=np.uint64)
+        for split in self.splits:
+            depths.append((cells, split))
+            cells = children(cells[split.nonzero()])  # faster than by flags
+        return depths
 
+    @lru_cache(maxsize=4)  # noqa: B019
     def edges(self, depth: int) -> tuple[Integers, Integers]:
-        return _edges(self, depth)
+        above = depth - self.levels()
+        leaf = (~np.concatenate(self.splits)).nonzero()
+        cells = np.concatenate([nodes for nodes, _ in self.nodes()])[leaf].view(np.int64)
+        return cells << above, cells + 1 << above
 
+    @lru_cache(maxsize=4)  # noqa: B019
     def below(self) -> Integers:
-        return _below(self)
+        split = np.concatenate([*self.splits[1:], (False, False)])
+        return np.where(split, split.cumsum(), -1).reshape(-1, 2)  # the root is number 0
 
     def index_in(self, other: Tree) -> Integers:
         index = np.full(1, 0 if other.size > 1 else -1)
@@ -35,8 +48,15 @@ class Tree:
             index = other.below().take(index, axis=0).reshape(-1)
         return np.concatenate(found)
 
+    @lru_cache(maxsize=4)  # noqa: B019
     def layers(self) -> list[tuple[slice, Integers]]:
-        return _layers(self)
+        found, start, first = list[tuple[slice, Integers]](), 0, 0
+        for split in self.splits:
+            (at,) = split.nonzero()
+            if len(at):
+                found.append((slice(start, start + len(at)), at + first))
+            start, first = start + len(at), first + len(split)
+        return found
 
     def split_nodes(self) -> Integers:
         return np.concatenate(self.splits).nonzero()[0]
@@ -56,26 +76,6 @@ class Tree:
 
 LEAF = Tree((np.zeros(1, dtype=bool),))
 """The tree that splits nothing."""
-
-
-@lru_cache(maxsize=4)  # fast buckets ask for the same few trees again and again; late trees are large
-def _nodes(tree: Tree) -> list[tuple[Cells, Flags]]:
-    depths, cells = [], np.zeros(1, dtype=np.uint64)
-    for split in tree.splits:
-        depths.append((cells, split))
-        cells = children(cells[split.nonzero()])  # faster than by flags
-    return depths
-
-
-@lru_cache(maxsize=4)
-def _layers(tree: Tree) -> list[tuple[slice, Integers]]:
-    found, start, first = list[tuple[slice, Integers]](), 0, 0
-    for split in tree.splits:
-        (at,) = split.nonzero()
-        if len(at):
-            found.append((slice(start, start + len(at)), at + first))
-        start, first = start + len(at), first + len(split)
-    return found
 
 
 @lru_cache(maxsize=4)
@@ -127,31 +127,12 @@ def _put(flags: Flags, where: Flags) -> Flags:
 
 
 @lru_cache(maxsize=4)
-def _below(tree: Tree) -> Integers:
-    return numbered(tree.splits)
-
-
-def numbered(splits: Sequence[Flags]) -> Integers:
-    split = np.concatenate([*splits[1:], (False, False)])
-    numbers = split.cumsum()
-    return np.where(split, numbers, -1).reshape(-1, 2)  # the root is number 0
-
-
-@lru_cache(maxsize=4)
 def possible(tree: Tree, partition: Partition) -> Flags:
     if partition.plain:
         return np.ones(tree.size, dtype=bool)
     return np.concatenate(
         [partition.possible(cells[~split], depth) for depth, (cells, split) in enumerate(tree.nodes())]
     )
-
-
-@lru_cache(maxsize=4)
-def _edges(tree: Tree, depth: int) -> tuple[Integers, Integers]:
-    above = depth - tree.levels()
-    leaf = (~np.concatenate(tree.splits)).nonzero()
-    cells = np.concatenate([nodes for nodes, _ in tree.nodes()])[leaf].view(np.int64)
-    return cells << above, cells + 1 << above
 
 
 def unpacked(flags: Flags) -> Iterator[Tree]:

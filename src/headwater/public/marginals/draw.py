@@ -46,8 +46,6 @@ def rake(
     return weights, factors
 
 
-"""Bins, or spans: no column has so many that they would not fit."""
-
 NO_RECORD = "the release holds no record that fulfils these conditions; ask for less"
 RUN = 32
 """Records over which the numbers that values are drawn with are even."""
@@ -117,13 +115,13 @@ def _draw_column(
     """Draw a column along an order of the records, given their spans and their values of the parent column."""
     inverse = Inverse(law.reshape(-1, law.shape[2]), len(into))
 
-    def draw(lot: slice) -> None:
-        at = order[lot]
+    def draw(chunk: slice) -> None:
+        at = order[chunk]
         given = spans.take(at).astype(np.int64)
         if parents is not None:
             given *= law.shape[1]
             given += parents.take(at)
-        into[at] = inverse(given, uniform[lot])
+        into[at] = inverse(given, uniform[chunk])
 
     each_chunk(len(into), draw)
 

@@ -35,7 +35,7 @@ from headwater.public.marginals.questions import (
 )
 from headwater.public.marginals.shape import Shape
 from headwater.public.marginals.tables import widths
-from headwater.public.partition import Floats, Integers
+from headwater.public.partition import Floats
 from headwater.public.protocol import ONE_WAY, TWO_WAY, AnySchema, CapErrors, ExpectedError
 
 ONE_WAY_FACTORS = (1.0, 1.4)
@@ -61,16 +61,13 @@ def expected_error(estimate: Estimate, names: Sequence[str], codings: Sequence[C
     sizes = np.diff(estimate.edges)
     margins = [sizes @ m / sizes.sum() for m in estimate.margins]
     ones = np.array([column_error(*pair) for pair in zip(margins, estimate.errors, strict=True)])
-    blind = [unmeasured(*pair) for pair in zip(estimate.grids, codings, strict=True)]
+    grids = zip(estimate.grids, codings, strict=True)
+    blind = [coding.values > 1 and len(grid) - coding.missing <= 1 for grid, coding in grids]
     ones[blind] = np.maximum(ones[blind], UNMEASURED)
     ones = np.maximum(ones, [UNMEASURED * unresolved(*pair) for pair in zip(estimate.shapes, codings, strict=True)])
     parts = {"one-way": _scaled(float(ones.mean()), ONE_WAY_FACTORS)}
     parts |= {f"column {name}": _scaled(float(one), ONE_COLUMN) for name, one in zip(names, ones, strict=True)}
     return ExpectedError(*pair_errors(estimate, ones), "two-way total variation", parts)
-
-
-def unmeasured(grid: Integers, coding: Coding) -> bool:
-    return coding.values > 1 and len(grid) - coding.missing <= 1
 
 
 def unresolved(shape: Shape, coding: Coding) -> float:

@@ -199,8 +199,8 @@ class MarginalsModel:
         wide, lengths = bool(more.any()), more + 1
         placed = shape.place(bins, self.estimate.grids[column], shape.within(low, high, size), rng)
 
-        def place(lot: slice) -> None:
-            at, part, inside = placed(lot)
+        def place(chunk: slice) -> None:
+            at, part, inside = placed(chunk)
             codes = first.take(part)
             if wide:
                 inside = inside * lengths.take(part)

@@ -51,7 +51,7 @@ class Shape:
         """The part of its bin that each record lies in, and where in that part, with little sampling noise."""
         if len(grid) == len(self.edges):
             inside = rng.random(len(bins))
-            return lambda lot: (lot, bins[lot].astype(np.int64), inside[lot])
+            return lambda chunk: (chunk, bins[chunk].astype(np.int64), inside[chunk])
         first = np.searchsorted(self.edges, grid)
         mass = np.maximum(self.shares, TRACE) * within
         upper = np.cumsum(mass)
@@ -63,11 +63,11 @@ class Shape:
             len(bins), lambda: np.argsort(bins, kind="stable"), lambda: even_numbers(len(bins), rng)
         )
 
-        def placed(lot: slice) -> tuple[Integers, Integers, Floats]:
-            drawn = bins.take(order[lot])
-            at = uniform[lot] * held.take(drawn) + before.take(drawn)
+        def placed(chunk: slice) -> tuple[Integers, Integers, Floats]:
+            drawn = bins.take(order[chunk])
+            at = uniform[chunk] * held.take(drawn) + before.take(drawn)
             part = np.clip(steps.up_to(at), first.take(drawn), last.take(drawn) - 1)
-            return order[lot], part, np.clip((at - below.take(part)) / divisor.take(part), 0, 1 - 2**-53)
+            return order[chunk], part, np.clip((at - below.take(part)) / divisor.take(part), 0, 1 - 2**-53)
 
         return placed
 
