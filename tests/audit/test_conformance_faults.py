@@ -106,8 +106,8 @@ def a_ledger_that_overdraws_later(patch: pytest.MonkeyPatch) -> None:
 
 def a_batch_in_place(patch: pytest.MonkeyPatch) -> None:
     """The update of the mechanism itself, not of a copy."""
-    for module in (cascade, measure):
-        patch.setattr(module, "copy", lambda mechanism: mechanism)
+    for module, name in ((cascade, "twin"), (measure, "copy")):
+        patch.setattr(module, name, lambda mechanism: mechanism)
 
 
 def no_lock(patch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,8 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any
 
-from headwater.public.laws import Cost, Law, rho_for
-from headwater.public.laws import DiscreteGaussian as DiscreteGaussian
-from headwater.public.laws import IntegerLaplace as IntegerLaplace
-from headwater.public.laws import scale_for as scale_for
+from headwater.public.laws import Cost, IntegerLaplace, Law, rho_for
+from headwater.public.laws import DiscreteGaussian as DiscreteGaussian  # of the examples
 
 RECORD, PERSON, IN_PERIODS = "record", "person", "person in any one period of "
 """Units: the last one is followed by the length of a period."""
