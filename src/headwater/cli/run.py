@@ -156,7 +156,10 @@ def _opened(config: RunConfig, sink: ShownSink, **options: Any) -> Run:  # noqa:
 
 
 class _Stop:
-    """What Ctrl-C and SIGTERM do: they stop the run once; while it is being closed, further ones are ignored."""
+    """What Ctrl-C and SIGTERM do: they stop the run once; while it is being closed, further ones are ignored.
+
+    What was read from a pipe is kept by nobody else, so it is taken first; a second signal stops that too.
+    """
 
     def __init__(self) -> None:
         self.source: Source | None = None
