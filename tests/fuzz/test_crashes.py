@@ -122,7 +122,7 @@ WRONG: list[Any] = [None, [], HUGE, "x", -1]
 CHANGES = [
     *(put(name, value) for name in ("schema", "epsilon", "mechanism", "version", "key") for value in WRONG),
     *map(without, ("t", "schema", "epsilon", "mechanism", "version", "key", "public", "kind", "arrays")),
-    put("kind", 5), put("public", "zz"), put("key", "00"), put("schema", {"headwater": 1, "unit_cube": 2**40}),
+    put("public", "zz"), put("key", "00"), put("schema", {"headwater": 1, "unit_cube": 2**40}),
     put("arrays", 0, 2, [-1]), put("arrays", 0, 2, [2**61, 8]), put("arrays", 0, 2, [0.5]), put("arrays", 0, 2, "x"),
     put("arrays", 0, 1, "|O"), put("arrays", 0, 0, "other"), put("arrays", []), put("schema", "columns", {}),
 ]  # fmt: skip
