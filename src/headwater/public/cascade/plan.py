@@ -78,7 +78,7 @@ def stage_at(t: int, dimension: int, budget: Budget | float) -> Stage:
     factors = [1 << (halvings // layers + (i < halvings % layers)) for i in range(layers)]
     faster = SHARE if dimension > 1 else 0.4  # on a line the noise of many fast buckets weighs more
     weights = [1.0] + [faster / 2**i for i in range(layers)]
-    share = epsilon * (1 - 2.0**-40) / sum(weights)  # rounding must never overdraw
+    share = epsilon * (1 - 2.0**-40) / math.fsum(weights)  # rounding must never overdraw
     # The slow buckets of this stage and of the one before are pooled, so they count as siblings.
     scales = [timescale_of(slow, share, 2 * SLOW, dimension)]
     for factor, weight in zip(factors, weights[1:], strict=True):
