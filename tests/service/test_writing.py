@@ -101,8 +101,8 @@ def test_whether_a_post_is_refused_does_not_depend_on_posts_that_are_read_with_i
         line + b"\n\r\n",
     ):
         posts = [Post(text, Form("jsonl"), None, b"") for text in (body, body, line)]
-        writer._encoded(posts[:1])
-        writer._encoded(posts[1:])
+        writer._read_all(posts[:1])
+        writer._read_all(posts[1:])
         assert (posts[0].batch is None) == (posts[1].batch is None), body
         assert posts[2].batch is not None
 
@@ -303,12 +303,11 @@ def test_any_number_of_bad_posts_under_one_key_do_not_touch_another(opened: Open
     writer = opened().service.runs["trips"].writer  # type: ignore[attr-defined]
     bodies = [b"[{}]"] * 1500 + [json.dumps(records(1)).encode()]
     posts = [Post(body, Form("json"), b"k" * 16 if body == b"[{}]" else None, b"d" * 16) for body in bodies]
-    for post in posts:
-        writer.encode(post)
     writer.commit(posts)
-    assert posts.pop().outcome == Accepted(1, 1)
-    assert {post.outcome.status for post in posts if isinstance(post.outcome, ProblemError)} == {422}
-    assert all(isinstance(post.outcome, ProblemError) for post in posts)
+    assert posts.pop().answer.result() == Accepted(1, 1)
+    problems = [post.answer.exception() for post in posts]
+    assert {problem.status for problem in problems if isinstance(problem, ProblemError)} == {422}
+    assert all(isinstance(problem, ProblemError) for problem in problems)
 
 
 def test_concurrent_writers_get_one_order(opened: Open) -> None:
@@ -547,8 +546,6 @@ def test_quarantine_says_which_record_of_the_run_was_bad_whatever_came_in_the_sa
         "large": "\n".join([*[good] * 300, bad % "r308"]),
     }
     posts = [Post(body.encode(), Form("csv" if name == "csv" else "jsonl"), None, b"") for name, body in bodies.items()]
-    for post in posts:
-        writer.encode(post)
     writer.commit(posts)
     lines = (tmp_path / "out.state.bad-rows.jsonl").read_text().splitlines()
     found = [(f"r{row['record']}", row["text"]) for row in map(json.loads, lines)]

@@ -44,7 +44,7 @@ class HostedRun:
             self.live = LivePage(name, self.releases)
             self.refused: Counter[str] = Counter()  # secret: made from raw data
             self._publishing, self._wake, self._closing = "", threading.Event(), False
-            self.writer = Writer(self.run, limits, settings.policy, settings.ignore_extra, self._taken, cache)
+            self.writer = Writer(self.run, settings, limits, self._taken, cache)
             self._thread = threading.Thread(target=self._publish, name="publisher", daemon=True)
             self._thread.start()
         except BaseException:
@@ -89,7 +89,6 @@ class HostedRun:
     def _taken(self, t: int) -> None:
         self.t = t
         self._wake.set()
-        self.events.notify()
 
     def _publish(self) -> None:
         """In the thread: publish what is due, keep what was measured, and see that records can be kept."""
@@ -99,9 +98,7 @@ class HostedRun:
                 self._cache.keep_free()
                 for published in self.run.publish_if_due(time.monotonic()):
                     self.releases.add(published.t)
-                    self.events.notify()
                 self.writer.look()
-                self.writer.probe()
                 if time.monotonic() - measured >= MEASURE_EVERY:
                     self.run.measure()
                     measured = time.monotonic()
@@ -126,13 +123,11 @@ class Service:
         self._reserved = 0  # bytes of bodies; used in one loop only
         self._queues = Queue("small", threads=2, share=16, most=256), Queue("large", threads=1, share=4, most=32)
         state = next(iter(config.runs.values())).state_path
-        self._cache = Cache(state.with_name(f"{state.name}.cache"), limits.cache_bytes, limits.free_bytes)
+        self._cache = Cache(state.parent, limits.cache_bytes, limits.free_bytes)
         self.runs: dict[str, HostedRun] = {}
         try:
             for name, settings in config.runs.items():
                 self.runs[name] = HostedRun(name, settings, limits, self._cache, self._queues)
-                if len(self.runs) == 1:
-                    self._cache.clear()  # whoever has the state has the folder beside it
         except BaseException:
             self.close()
             raise
@@ -157,7 +152,6 @@ class Service:
     def close(self) -> None:
         """Take what is queued, publish what is due, keep snapshots, release the states."""
         self.stop()
-        self._cache.close()  # before the states: their next owner has the same folder
         for run in self.runs.values():
             run.close()
 

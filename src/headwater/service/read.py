@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from headwater.service import live as pages
 from headwater.service.answers import FOREVER, REVALIDATE, ProblemError, busy, is_known, send, send_json, wants_html
@@ -82,10 +82,8 @@ def _send_table(request: Request, table: Table, cache: str) -> Response:
         return Response(status_code=304, headers=headers)
     if isinstance(table.content, bytes):
         return Response(table.content, headers=headers, media_type=table.media_type)
-    try:
-        return FileResponse(table.content, 200, headers, table.media_type, stat_result=table.content.stat())
-    except FileNotFoundError:  # removed a moment ago
-        raise busy("this table has to be made again") from None
+    headers["Content-Length"] = str(table.content.size)
+    return StreamingResponse(table.content.pieces(), headers=headers, media_type=table.media_type)
 
 
 async def events(request: Request) -> Response:

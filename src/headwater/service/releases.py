@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from headwater.public.release import Release
 from headwater.public.where import conditions
 from headwater.run import Run
 from headwater.service.answers import ProblemError
-from headwater.service.render import MEDIA, Cache, Check, Queue
+from headwater.service.render import MEDIA, Cache, Check, File, Queue
 
 SHARE = 0.05
 """How much of the time making releases of this moment may take, and windows as much, however many readers there are."""
@@ -48,7 +49,7 @@ class Wanted(NamedTuple):
 class Table(NamedTuple):
     """A table that can be sent. The etag changes whenever the content does."""
 
-    content: bytes | Path
+    content: bytes | File
     etag: str
     t: int
     media_type: str
@@ -171,7 +172,7 @@ class Releases:
                 release = None if same else release  # published meanwhile, or before: the same table
         if release is None:
             tables, rows, name = self._published(t or 0, wanted, form)
-            if isinstance(tables, Path):
+            if isinstance(tables, File):
                 return Table(tables, f'"{name}"', t or 0, MEDIA[form])
         else:
             rows = self._rows(release) if wanted.rows is None else wanted.rows
@@ -185,16 +186,17 @@ class Releases:
             content = await (self.small if small else self._large).result(client, name, make)
         return Table(content, f'"{name}"', t or 0, MEDIA[form])
 
-    def _published(self, t: int, wanted: Wanted, form: str) -> tuple[Path | Callable[[], Iterator[Any]], int, str]:
+    def _published(self, t: int, wanted: Wanted, form: str) -> tuple[File | Callable[[], Iterator[Any]], int, str]:
         """The file of a published release, or what makes a table of it; how many rows are read for that; a name."""
         card = self.card(t)
         if wanted.last is not None:
             raise ProblemError(400, "windows (last=) are of this moment only: ask for releases/now")
-        data = self._folders[t] / card["data"]
-        if not data.is_file():
-            raise ProblemError(410, f"the table of the release of t = {t} was removed; its card stays")
-        if wanted == Wanted() and data.suffix == f".{form}":
-            return data, 0, card["sha256"]
+        try:
+            file = File(os.open(self._folders[t] / card["data"], os.O_RDONLY))
+        except OSError:
+            raise ProblemError(410, f"the table of the release of t = {t} was removed; its card stays") from None
+        if wanted == Wanted() and card["data"].endswith(f".{form}"):
+            return file, 0, card["sha256"]
         return partial(self._read, t, wanted), card["rows"], _name(card["sha256"], wanted, form)
 
     def _read(self, t: int, wanted: Wanted) -> Iterator[Any]:

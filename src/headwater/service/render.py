@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import tempfile
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakSet, WeakValueDictionary, finalize
 
 import msgspec
 import pyarrow as pa
@@ -32,8 +33,9 @@ MEDIA = {
 """The media type of each format that is sent."""
 
 _PIECE, _JSON_PIECE = 1 << 17, 200  # rows that are written at a time: between two of them a table can be given up
+_SENT = 1 << 18  # bytes that are read and sent at a time
 _LONGEST_REST = 2.0  # seconds
-_STAYS = 60.0  # seconds for which a table stays that was asked for: it may be being sent
+_STAYS = 60.0  # seconds for which a table that is being sent keeps its room, if others need it
 _MEMORY = 32 << 20  # bytes of small tables
 _T = TypeVar("_T")
 Check = Callable[[], None]
@@ -45,15 +47,15 @@ class GoneError(Exception):
 
 
 class _Job:
-    def __init__(self, client: str, work: Callable[[Check], Any], closed: threading.Event) -> None:
-        self.client, self.work, self._closed = client, work, closed
-        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.readers, self._used = 0, 0.0
+    task: asyncio.Task[Any]
 
-    def run(self) -> object:
+    def __init__(self, client: str, closed: threading.Event) -> None:
+        self.client, self._closed, self.readers, self._used = client, closed, 0, 0.0
+
+    def run(self, work: Callable[[Check], _T]) -> _T:
         """In a thread."""
         self._used = time.thread_time()
-        return self.work(self.check)
+        return work(self.check)
 
     def check(self) -> None:
         """Rest as long as was worked since the last time, since records come first; end if nobody waits."""
@@ -64,13 +66,13 @@ class _Job:
 
 
 class Queue:
-    """Work for readers by so many threads."""
+    """Work for readers by so many threads: of every client as many jobs stand in line, so clients take turns."""
 
     def __init__(self, name: str, threads: int, share: int, most: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, name)
-        self._idle, self._share, self._most = threads, share, most
-        self._jobs: dict[Hashable, _Job] = {}  # waiting or under way
-        self._turns: OrderedDict[str, deque[tuple[Hashable, _Job]]] = OrderedDict()  # waiting, by client
+        self._pool, self._threads = ThreadPoolExecutor(threads, name), threads
+        self._line, self._share, self._most = asyncio.Semaphore(threads), share, most
+        self._turns = WeakValueDictionary[str, asyncio.Semaphore]()  # by client
+        self._jobs: dict[Hashable, _Job] = {}
         self._closed = threading.Event()
 
     @property
@@ -85,48 +87,33 @@ class Queue:
             mine = sum(other.client == client for other in self._jobs.values())
             if mine >= self._share or len(self._jobs) >= self._most or self._closed.is_set():
                 raise busy("too much is being asked for at a time")
-            job = self._jobs[key] = _Job(client, work, self._closed)
-            self._turns.setdefault(client, deque()).append((key, job))
+            job = self._jobs[key] = _Job(client, self._closed)
+            job.task = asyncio.create_task(self._run(job, key, work))
         job.readers += 1
-        self._begin()
         try:
-            found: _T = await asyncio.shield(job.done)
+            found: _T = await asyncio.shield(job.task)
             return found
         finally:
             job.readers -= 1
             if not job.readers:
                 self._forget(key, job)
+                job.task.cancel()
 
-    def _begin(self) -> None:
-        while self._idle and self._turns:
-            client, jobs = self._turns.popitem(last=False)
-            key, job = jobs.popleft()
-            if jobs:
-                self._turns[client] = jobs  # behind all others
-            self._idle -= 1
-            running = asyncio.get_running_loop().run_in_executor(self._pool, job.run)
-            running.add_done_callback(partial(self._end, key, job))
-
-    def _end(self, key: Hashable, job: _Job, running: asyncio.Future[Any]) -> None:
-        self._idle += 1
-        self._forget(key, job)
-        error = asyncio.CancelledError() if running.cancelled() else running.exception()
-        if job.readers and not job.done.done():
-            if error is None:
-                job.done.set_result(running.result())
-            else:
-                job.done.set_exception(busy("the service is stopping") if isinstance(error, GoneError) else error)
-        if not self._closed.is_set():
-            self._begin()
+    async def _run(self, job: _Job, key: Hashable, work: Callable[[Check], _T]) -> _T:
+        try:
+            turn = self._turns.setdefault(job.client, asyncio.Semaphore(self._threads))
+            async with turn, self._line:
+                if self._closed.is_set():
+                    raise GoneError
+                return await asyncio.get_running_loop().run_in_executor(self._pool, partial(job.run, work))
+        except GoneError:
+            raise busy("the service is stopping") from None
+        finally:
+            self._forget(key, job)
 
     def _forget(self, key: Hashable, job: _Job) -> None:
         if self._jobs.get(key) is job:
             del self._jobs[key]
-        waiting = self._turns.get(job.client, deque())
-        if (key, job) in waiting:
-            waiting.remove((key, job))
-            if not waiting:
-                del self._turns[job.client]
 
     def close(self) -> None:
         """End what is under way."""
@@ -152,34 +139,56 @@ async def unless_gone(receive: Callable[[], Awaitable[Any]], work: Awaitable[_T]
         working.cancel()
 
 
+class File:
+    """A file that is sent, open as long as anybody has this."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.size, self.made, self.cut = number, os.fstat(number).st_size, time.monotonic(), False
+        finalize(self, os.close, number)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def pieces(self) -> Iterator[bytes]:
+        """Its content, which ends early if its room was needed meanwhile."""
+        at = 0
+        while piece := os.pread(self.number, _SENT, at):
+            yield piece
+            at += len(piece)
+
+    def give_back(self) -> None:
+        """Give its room back, whoever sends it."""
+        self.cut, self.size = True, 0
+        os.truncate(self.number, 0)
+
+
 class Cache:
-    """Tables that were made for readers, by name: small ones in memory, others in a folder of its own."""
+    """Tables that were made for readers, by name: small ones in memory, others in files that have no name.
+
+    Whatever has no name on the disk is gone when nobody has it open, also after a kill.
+    """
 
     def __init__(self, folder: Path, most: int, free: int) -> None:
-        self._folder, self._most, self._free, self._ours = folder, most, free, False
-        self._files: OrderedDict[Path, tuple[int, float]] = OrderedDict()  # bytes, and when it was asked for last
-        self._small: OrderedDict[str, bytes] = OrderedDict()
+        self._folder, self._most, self._free = folder, most, free
+        self._small, self._large = (
+            OrderedDict[str, bytes](),
+            OrderedDict[str, File](),
+        )  # what was asked for last is last
+        self._open = WeakSet[File]()  # also those that are being made, and those that are still sent
         self._lock = threading.Lock()
 
-    def clear(self) -> None:
-        """Begin with an empty folder: a service that was killed has left its files there."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(mode=0o700, parents=True)
-        self._ours = True
-
-    def find(self, name: str) -> bytes | Path | None:
+    def find(self, name: str) -> bytes | File | None:
         """The table of this name, if it is there."""
+        kept: OrderedDict[str, Any]
         with self._lock:
-            if name in self._small:
-                self._small.move_to_end(name)
-                return self._small[name]
-            path = self._folder / name
-            if path not in self._files:
-                return None
-            self._files[path] = (self._files.pop(path)[0], time.monotonic())
-            return path
+            for kept in (self._small, self._large):
+                if name in kept:
+                    kept.move_to_end(name)
+                    found: bytes | File = kept[name]
+                    return found
+        return None
 
-    def make(self, name: str, form: str, schema: AnySchema, tables: Tables, small: bool, check: Check) -> bytes | Path:
+    def make(self, name: str, form: str, schema: AnySchema, tables: Tables, small: bool, check: Check) -> bytes | File:
         """Write a table, in memory if it is ``small``. ``check`` is called after each piece."""
         if not small:
             return self._make_file(name, form, schema, tables, check)
@@ -192,43 +201,44 @@ class Cache:
                 self._small.popitem(last=False)
         return content
 
-    def _make_file(self, name: str, form: str, schema: AnySchema, tables: Tables, check: Check) -> Path:
-        path = self._folder / name
-        hidden = path.with_name(f".{name}")
-
+    def _make_file(self, name: str, form: str, schema: AnySchema, tables: Tables, check: Check) -> File:
         def check_all() -> None:
             check()
-            self._make_room(hidden.stat().st_size)
+            self._make_room(made)
 
         try:
-            self._make_room(0)
-            with pa.OSFile(str(hidden), "wb") as sink:
+            with tempfile.TemporaryFile(dir=self._folder) as file:
+                made = File(os.dup(file.fileno()))
+            with self._lock:
+                self._open.add(made)
+            self._make_room(made)
+            with open(os.dup(made.number), "wb") as opened, pa.PythonFile(opened) as sink:
                 write(_watched(tables(), form, check_all), sink, form, schema)
-            os.rename(hidden, path)
+            self._make_room(made)
         except OSError:  # no room, though there was some a moment ago
             raise busy("there is no room to make this table", seconds=10) from None
-        finally:
-            hidden.unlink(missing_ok=True)
         with self._lock:
-            self._files[path] = (path.stat().st_size, time.monotonic())
-        return path
+            self._large[name] = made
+        return made
 
-    def _make_room(self, needed: int) -> None:
-        """Remove tables that were not asked for of late; a 503 if that is not enough."""
+    def _make_room(self, made: File) -> None:
+        """Let tables go that were not asked for of late; a 503 if that is not enough for the one that is made."""
         with self._lock:
-            for path, (_, asked) in list(self._files.items()):
-                if self._fits(needed) or time.monotonic() - asked < _STAYS:
-                    break
-                self._remove(path)
-            if not self._fits(needed):
+            while self._is_full(made) and self._large:
+                self._large.popitem(last=False)
+            for other in sorted(self._open, key=lambda file: file.made):
+                if self._is_full(made) and time.monotonic() - other.made > _STAYS:
+                    other.give_back()
+            if made.cut or self._is_full(made):
                 detail = "there is no room to make this table; ask for fewer rows (rows=), or"
                 raise ProblemError(503, f"{detail} try again in a minute", {"Retry-After": "60"})
 
-    def _fits(self, needed: int) -> bool:
-        return sum(size for size, _ in self._files.values()) + needed <= self._most and self._enough_free()
+    def _is_full(self, made: File) -> bool:
+        made.size = os.fstat(made.number).st_size
+        return sum(file.size for file in self._open) > self._most or not self._enough_free()
 
     def _enough_free(self) -> bool:
-        return shutil.disk_usage(self._folder.parent).free >= self._free
+        return shutil.disk_usage(self._folder).free >= self._free
 
     def keep_free(self) -> None:
         """Give the disk back, if too little of it is free. Called again and again."""
@@ -236,23 +246,13 @@ class Cache:
             self.give_back()
 
     def give_back(self) -> bool:
-        """Remove all files; whether there were any."""
+        """Give the room of all files back; whether there were any."""
         with self._lock:
-            paths = list(self._files)
-            for path in paths:
-                self._remove(path)
-            return bool(paths)
-
-    def _remove(self, path: Path) -> None:
-        del self._files[path]
-        with suppress(OSError):
-            os.truncate(path, 0)
-            path.unlink()
-
-    def close(self) -> None:
-        """Remove the folder, unless `clear` was never called: then it is somebody else's."""
-        if self._ours:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._large.clear()
+            files = [file for file in self._open if not file.cut]
+            for file in files:
+                file.give_back()
+            return bool(files)
 
 
 def _watched(tables: Iterator[Any], form: str, check: Check) -> Iterator[Any]:

@@ -104,7 +104,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.stopping = True
         for run in self._service.runs.values():
-            run.events.close()
+            run.events.closing = True
         await super().shutdown(sockets)
         await asyncio.to_thread(self._service.stop)  # while there is a loop that can be informed
 

@@ -8,10 +8,11 @@ import re
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -19,19 +20,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive
 
-from headwater.public.cube import UnitCube
 from headwater.public.errors import TableError
+from headwater.public.schema import Schema
 from headwater.public.tally import Tally
 from headwater.run import Run
 from headwater.run.lock import StoreError
 from headwater.secret.batch import Batch, in_order
-from headwater.secret.read.batch import Batch as Lines
 from headwater.secret.read.json_lines import is_json
 from headwater.secret.read.lines import ArrayLines
 from headwater.secret.read.source import read_bytes
 from headwater.service.answers import ProblemError, busy, of_table
 from headwater.service.render import Cache
-from headwater.service.settings import Limits
+from headwater.service.settings import Limits, RunSettings
 from headwater.service.tokens import run_for
 
 CONTENT_TYPES = {
@@ -49,7 +49,7 @@ KEYS = 1 << 20
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _CLOSE = {"Connection": "close"}
-_SMALL = 1 << 12  # bytes of JSON lines that are read together with others
+_SMALL = 1 << 12  # bytes of JSON that are read together with others: a post by itself takes a hundred times as long
 _GROUP_POSTS, _GROUP_BYTES = 2048, 64 << 20
 _OVERHEAD = 512  # bytes of a post besides its records
 _CURL = "curl -d and --data remove line ends: send a file with --data-binary @FILE, and its Content-Type with -H"
@@ -65,9 +65,8 @@ _UNKNOWN = (
 
 async def records(request: Request) -> Response:
     """Take the records of a request, all of them or none. The header ``Idempotency-Key`` makes retries safe."""
-    service = request.state.service
+    service, headers = request.state.service, request.headers
     run, limits = run_for(service, request, "write"), service.config.limits
-    headers = request.headers
     form = form_of(headers.get("content-type", ""))
     key = headers.get("idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
@@ -77,17 +76,15 @@ async def records(request: Request) -> Response:
         run_for(service, request, "write")  # the token may have been revoked meanwhile
         body = decompressed(raw, headers.get("content-encoding", ""), limits.body_bytes)
         request.state.bytes = len(raw)
-        owner = getattr(
-            request.state, "token", ""
-        ).encode()  # an answer to a retry shows whether two bodies are the same
-        post = Post(body, form, None if key is None else digest(owner, key.encode()), digest(form.name.encode(), body))
+        owner = getattr(request.state, "token", "")  # an answer to a retry shows whether two bodies are the same
+        named = None if key is None else digest(owner.encode(), key.encode())
+        post = Post(body, form, named, digest(form.name.encode(), body))
         try:
-            if len(body) <= _SMALL and form.format in ("json", "jsonl"):
-                run.writer.encode(post)  # handing it to a thread would take longer
-            else:
+            if not post.is_small:
                 async with service.encoding:
-                    await asyncio.to_thread(run.writer.encode, post)
-            answer = await run.writer.submit(post)
+                    await asyncio.to_thread(run.writer.read, post)
+            run.writer.submit(post)
+            answer = await asyncio.wrap_future(post.answer)
         except ProblemError as problem:
             if problem.status == 422:
                 run.count_refused(problem)
@@ -112,21 +109,20 @@ def _too_long(limits: Limits) -> ProblemError:
 
 
 async def _body(receive: Receive, limits: Limits) -> bytes:
-    parts, size = list[bytes](), 0
+    parts, size, more = list[bytes](), 0, True
     try:
         async with asyncio.timeout(limits.body_seconds):
-            while True:
+            while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ProblemError(400, "the connection ended before the body did", _CLOSE)
                 parts.append(message.get("body", b""))
-                size += len(parts[-1])
+                size, more = size + len(parts[-1]), message.get("more_body", False)
                 if size > limits.body_bytes:
                     raise _too_long(limits)
-                if not message.get("more_body", False):
-                    return b"".join(parts)
     except TimeoutError:
         raise ProblemError(408, f"the body did not arrive within {limits.body_seconds:g} seconds", _CLOSE) from None
+    return b"".join(parts)
 
 
 # ---- bodies
@@ -151,8 +147,7 @@ def form_of(content_type: str) -> Form:
         raise ProblemError(415, f"this was sent as a form; {_CURL} 'Content-Type: text/csv'")
     if kind not in CONTENT_TYPES or option not in ("", "charset=utf-8", "header=present"):
         raise ProblemError(415, f"send one of {', '.join(CONTENT_TYPES)} as Content-Type, text as UTF-8")
-    format_ = CONTENT_TYPES[kind]
-    return Form(format_, "utf-8" if format_ == "csv" and option == "charset=utf-8" else None)
+    return Form(CONTENT_TYPES[kind], "utf-8" if (kind, option) == ("text/csv", "charset=utf-8") else None)
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
@@ -160,9 +155,9 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return body
-    if name not in ("gzip", "deflate"):
+    if name != "gzip":
         raise ProblemError(415, "send the body as it is, or with Content-Encoding: gzip")
-    engine = zlib.decompressobj(wbits=47 if name == "gzip" else 15)
+    engine = zlib.decompressobj(wbits=31)
     try:
         found = engine.decompress(body, most + 1)
     except zlib.error:
@@ -178,14 +173,13 @@ def lines_of(body: bytes) -> bytes:
     """A JSON array of objects, or one object, as JSON lines; every value stays as it is written."""
     text = body.strip(b" \t\r\n")
     single = text.startswith(b"{")
+    array = b"[" + text + b"]" if single else text
     try:
-        found = msgspec.json.decode(b"[" + text + b"]" if single else text, type=list[msgspec.Raw])
+        found = msgspec.json.decode(array, type=list[msgspec.Raw])
         lines = [bytes(raw).replace(b"\n", b" ").replace(b"\r", b" ") for raw in found]  # between tokens only
         fits = True
     except (msgspec.DecodeError, RecursionError):  # slower: brackets outside of strings are counted
-        lines = (
-            ArrayLines().convert(b"[" + text + b"]" if single else text, final=True).removesuffix(b"\n").split(b"\n")
-        )
+        lines = ArrayLines().convert(array, final=True).removesuffix(b"\n").split(b"\n")
         fits = text.startswith((b"[", b"{")) and all(map(is_json, lines))
     if not fits or (single and len(lines) > 1):  # outside of the handler: its exception holds the text
         raise TableError("a body that is not JSON", "send a JSON array of objects, or one object")
@@ -258,31 +252,28 @@ class Post:
     key: bytes | None
     digest: bytes
     batch: Batch | None = None
-    future: asyncio.Future[Accepted] | None = None
-    outcome: Accepted | ProblemError | None = None
     size: int = 0
+    answer: Future[Accepted] = field(default_factory=Future)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it waits to be read together with others."""
+        return self.form.format in ("json", "jsonl") and len(self.body) <= _SMALL
 
 
 class Writer:
     """The only one who writes to a run."""
 
     def __init__(
-        self,
-        run: Run,
-        limits: Limits,
-        bad_rows: str,
-        ignore_extra: bool,
-        taken: Callable[[int], None],
-        cache: Cache,
+        self, run: Run, settings: RunSettings, limits: Limits, taken: Callable[[int], None], cache: Cache
     ) -> None:
-        self._run, self._limits, self._taken, self._cache = run, limits, taken, cache
-        self._bad_rows, self._reading = bad_rows, {"bad_rows": bad_rows, "ignore_extra": ignore_extra}
-        schema = run.synth.input_schema  # JSON needs names
-        self._named = not isinstance(schema, UnitCube)
+        self._run, self._settings, self._limits, self._taken, self._cache = run, settings, limits, taken, cache
+        self._schema = cast(Schema, run.synth.input_schema)  # with the column of people
+        self._none = run.encode({name: [] for name in self._schema.names})
         self._receipts, self._stale = Receipts(run.receipts()), False  # stale after an error: the state decides
         self._queue: deque[Post] = deque()
         self._bytes, self._closing = 0, False
-        self._row_bytes, self._behind = 1, 0  # of a record as it is kept; of all that are kept and not yet counted
+        self._behind = 0  # bytes of records that are kept and not yet counted
         self._changed = threading.Condition()
         self.failing = ""  # why the last commit failed, without any value
         self._thread = threading.Thread(target=self._loop, name="writer", daemon=True)
@@ -290,52 +281,32 @@ class Writer:
 
     # ---- reading records: any thread
 
-    def encode(self, post: Post) -> None:
-        """Read the records of a post, or raise a problem; small JSON is left to be read together with others."""
+    def read(self, post: Post) -> None:
+        """Set the records of a post, or raise a problem that names row and column and never a value."""
+        schema, settings = self._schema, self._settings
+        body, form, found, before = post.body, post.form.format, list[Batch](), 0
+        reading: dict[str, Any] = {"bad_rows": settings.policy, "ignore_extra": settings.ignore_extra}
+        if form == "csv":  # divided and encoded as the schema declares it for files
+            reading |= {key: schema.reading[key] for key in ("delimiter", "encoding") if key in schema.reading}
+            reading |= {"encoding": post.form.encoding} if post.form.encoding else {}
         try:
-            if post.form.format == "json":
-                post.body, post.form = lines_of(post.body), Form("jsonl")
-            if post.form.format != "jsonl" or len(post.body) > _SMALL:
-                self._read(post)
-        except TableError as error:
-            if post.form.format == "csv" and post.body and b"\n" not in post.body and b"\r" not in post.body:
-                raise ProblemError(422, f"one line, which is not a line of names; {_CURL}", line=1) from None
-            raise of_table(error) from None
-
-    def _read(self, post: Post) -> None:
-        """Set the records of a post, or raise an error that names row and column and never a value."""
-        found, before = list[Batch](), 0
-        for lines in self._lines(post.body, post.form):
-            try:
-                found.append(self._run.encode(lines, bad_rows=self._bad_rows))
-            except TableError as error:
-                raise error if error.row is None else error.at(row=before + error.row) from None
-            before += lines.records
-        post.batch, post.body = in_order(found) if found else self._nothing(), b""
-
-    def _lines(self, body: bytes, form: Form) -> Iterator[Lines]:
-        """The records of a body. CSV is divided and encoded as the schema declares it for files."""
-        schema, reading, rows = self._run.synth.input_schema, dict[str, Any](self._reading), 0
-        if form.format == "csv":
-            declared = getattr(schema, "reading", {})
-            reading |= {key: declared[key] for key in ("delimiter", "encoding") if key in declared}
-            reading |= {"encoding": form.encoding} if form.encoding else {}
-        try:
-            for batch in read_bytes(body, schema, form.format, **reading):
-                rows += batch.records
-                if rows > self._limits.records:
+            body, form = (lines_of(body), "jsonl") if form == "json" else (body, form)
+            for lines in read_bytes(body, schema, form, **reading):
+                if before + lines.records > self._limits.records:
                     detail = f"one request may hold at most {self._limits.records:,} records; send several"
                     raise ProblemError(413, detail)
-                yield batch
+                try:
+                    found.append(self._run.encode(lines, bad_rows=settings.policy))
+                except TableError as error:
+                    raise error if error.row is None else error.at(row=before + error.row) from None
+                before += lines.records
+        except TableError as error:
+            if form == "csv" and body and b"\n" not in body and b"\r" not in body:
+                raise ProblemError(422, f"one line, which is not a line of names; {_CURL}", line=1) from None
+            raise of_table(error) from None
         except MemoryError:
             raise ProblemError(413, "the body needs more memory than this service has; send smaller ones") from None
-
-    def _nothing(self) -> Batch:
-        """No records, in the shape of some."""
-        schema = self._run.synth.input_schema
-        if isinstance(schema, UnitCube):
-            return self._run.synth.encode(np.empty((0, schema.dimension)))
-        return self._run.synth.encode({name: [] for name in schema.names})
+        post.batch, post.body = in_order(found or [self._none]), b""
 
     # ---- the queue: any thread
 
@@ -344,10 +315,9 @@ class Writer:
         """How many posts have not been answered yet."""
         return len(self._queue)
 
-    def submit(self, post: Post) -> asyncio.Future[Accepted]:
+    def submit(self, post: Post) -> None:
         """Put a post into the queue, or raise a 429 if it is full. Nothing is dropped silently."""
         post.size = len(post.body) + (post.batch.rows.nbytes if post.batch is not None else 0) + _OVERHEAD
-        post.future = asyncio.get_running_loop().create_future()
         with self._changed:
             if self._closing:
                 raise busy("the service is stopping", seconds=5)
@@ -359,17 +329,14 @@ class Writer:
             self._queue.append(post)
             self._bytes += post.size
             self._changed.notify()
-        return post.future
 
     def look(self) -> None:
-        self._behind = (self._run.t - self._run.synth.t) * self._row_bytes
-
-    def probe(self) -> None:
-        """After a failure, see whether something can be kept again."""
-        with self._changed:
-            if self.failing and not self._queue:
-                self._queue.append(Post(b"", Form("jsonl"), None, b"", self._nothing()))
-                self._changed.notify()
+        """See how much is to be counted, and after a failure whether something can be kept again."""
+        rows = self._none.rows
+        self._behind = (self._run.t - self._run.synth.t) * rows.itemsize * rows.shape[1]
+        if self.failing and not self._queue:
+            with suppress(ProblemError):
+                self.submit(Post(b"", Form("jsonl"), None, b"", self._none))
 
     def close(self) -> None:
         """Take what is queued, then end the thread."""
@@ -396,8 +363,8 @@ class Writer:
                 self.failing, self._stale = type(error).__name__, True
                 detail = _LOST if type(error) is StoreError else _UNKNOWN  # such as an `OutcomeUnknownError`
                 for post in group:
-                    post.outcome = post.outcome or ProblemError(503, detail, {"Retry-After": "5"})
-            _answer(group)
+                    if not post.answer.done():
+                        post.answer.set_exception(ProblemError(503, detail, {"Retry-After": "5"}))
 
     def _next_group(self) -> list[Post]:
         """Everything that is queued, up to the size of a group; nothing if the writer is closed."""
@@ -406,104 +373,81 @@ class Writer:
                 self._changed.wait()
             group, size = list[Post](), 0
             while self._queue and len(group) < _GROUP_POSTS and (not group or size < _GROUP_BYTES):
-                post = self._queue.popleft()
-                size += post.size
-                group.append(post)
-            self._bytes -= sum(post.size for post in group)
+                group.append(self._queue.popleft())
+                size += group[-1].size
+                group[-1].answer.set_running_or_notify_cancel()  # nobody can cancel it from here on
+            self._bytes -= size
             return group
 
     def commit(self, group: list[Post]) -> None:
-        """Keep and count the records of posts, and set their outcomes. Errors of one do not touch the others."""
-        while group:  # again for those whose keys came twice, if the first request of each was refused
+        """Keep and count the records of posts, and answer them. Errors of one do not touch the others."""
+        while group := [post for post in group if not post.answer.done()]:
             if self._stale:
                 self._receipts, self._stale = Receipts(self._run.receipts()), False
-            first = dict[bytes | int, Post]()
+            first = dict[bytes | int, Post]()  # of each key: another one is a retry, unless the first is refused
             for post in group:
                 if not self._repeat(post):
                     first.setdefault(post.key or id(post), post)
-            self._take(self._encoded(list(first.values())))
-            group = [post for post in group if post.outcome is None]
+            self._read_all([post for post in first.values() if post.batch is None])
+            self._take([post for post in first.values() if not post.answer.done()])
 
     def _repeat(self, post: Post) -> bool:
         """Answer a retry as the first time. Another body under the same key is refused."""
         known = self._receipts.find(post.key) if post.key is not None else None
         if known is not None and known[0] == post.digest:
-            post.outcome = known[1]._replace(repeated=True)
+            post.answer.set_result(known[1]._replace(repeated=True))
         elif known is not None:
             detail = "this Idempotency-Key was used for another body; use a new key for new records"
-            post.outcome = ProblemError(409, detail)
+            post.answer.set_exception(ProblemError(409, detail))
         return known is not None
 
-    def _encoded(self, posts: list[Post]) -> list[Post]:
-        """The posts that are taken. The unread ones are read at once, or one by one to find an error."""
-        unread = [post for post in posts if post.batch is None]
-        texts = [post.body.removesuffix(b"\n").split(b"\n") for post in unread]
-        if self._named and unread and (lines := self._together([line for some in texts for line in some])):
-            with suppress(TableError):
-                found, start = self._run.encode(lines, bad_rows=self._bad_rows), 0
-                tally = found.tally  # that of all of them goes with the first
-                for post, some in zip(unread, texts, strict=True):
-                    end = start + len(some)
-                    bad = tuple(replace(row, row=row.row - start) for row in found.bad if start <= row.row < end)
-                    post.batch = Batch(found.rows[start:end], tally=tally, bad=bad)
-                    start, tally = end, Tally()
-        for post in unread:
-            if post.batch is None:
-                try:
-                    self._read(post)
-                except TableError as error:
-                    post.outcome = of_table(error)
-                except ProblemError as problem:
-                    post.outcome = problem
-        return [post for post in posts if post.outcome is None]
+    def _read_all(self, posts: list[Post]) -> None:
+        """Read posts at once, or by halves until those that are not good are by themselves."""
+        if len(posts) == 1:
+            try:
+                self.read(posts[0])
+            except ProblemError as problem:
+                posts[0].answer.set_exception(problem)
+        elif posts and not self._read_together(posts):
+            half = len(posts) // 2
+            self._read_all(posts[:half])
+            self._read_all(posts[half:])
 
-    def _together(self, lines: list[bytes]) -> Lines | None:
-        """Good lines of JSON at once, None if any is not good."""
-        if not all(line.startswith(b"{") for line in lines):  # a mark, another encoding, a blank line
-            return None
-        text, extra = b"\n".join([*lines, b""]), self._reading["ignore_extra"]
+    def _read_together(self, posts: list[Post]) -> bool:
         with suppress(TableError):
-            found = list(read_bytes(text, self._run.synth.input_schema, "jsonl", ignore_extra=bool(extra)))
-            return found[0] if len(found) == 1 and found[0].records == len(lines) else None
-        return None
+            texts = [lines_of(post.body) if post.form.format == "json" else post.body for post in posts]
+            lines = [text.removesuffix(b"\n").split(b"\n") for text in texts]
+            together = [line for some in lines for line in some]
+            if not all(line.startswith(b"{") for line in together):  # a mark, a blank line
+                return False
+            found = read_bytes(
+                b"\n".join([*together, b""]), self._schema, "jsonl", ignore_extra=self._settings.ignore_extra
+            )
+            batch = in_order([self._run.encode(one, bad_rows=self._settings.policy) for one in found])
+            if batch.records == len(together) and not batch.tally.bad:
+                ends = np.cumsum(list(map(len, lines))).tolist()
+                for post, start, end in zip(posts, [0, *ends], ends, strict=False):
+                    tally = batch.tally if start == 0 else Tally()  # that of all of them goes with the first
+                    post.batch = replace(batch, rows=batch.rows[start:end], tally=tally)
+                return True
+        return False
 
     def _take(self, posts: list[Post]) -> None:
         if not posts:
             return
         t, answers, receipts, parts = self._run.t, list[Accepted](), list[bytes](), list[Batch]()
         for post in posts:
-            part = post.batch or self._nothing()
+            part = post.batch or self._none
             t += part.records
             parts.append(part)
             answers.append(Accepted(part.records, t))
             if post.key is not None:
-                numbers = part.records.to_bytes(8, "little") + t.to_bytes(8, "little")
-                receipts.append(post.key + post.digest + numbers)
-        batch = in_order(parts)
-        if self._run.take(batch, receipts=b"".join(receipts)) != t:
+                receipts.append(post.key + post.digest + part.records.to_bytes(8, "little") + t.to_bytes(8, "little"))
+        if self._run.take(in_order(parts), receipts=b"".join(receipts)) != t:
             raise RuntimeError("somebody else writes to this run")
-        self._row_bytes = batch.rows.itemsize * batch.rows.shape[1]
         self.look()
         for receipt in receipts:
             self._receipts.add(receipt)
         self._taken(t)  # first: whoever was answered can read what was written
         for post, answer in zip(posts, answers, strict=True):
-            post.outcome = answer
-
-
-def _answer(posts: list[Post]) -> None:
-    """Hand over all outcomes at once: waking a loop for each of them would take longer than taking their records."""
-    waiting = [post for post in posts if post.future is not None]
-    for loop in {post.future.get_loop() for post in waiting if post.future is not None}:
-        mine = [post for post in waiting if post.future is not None and post.future.get_loop() is loop]
-        with suppress(RuntimeError):  # the loop has ended, and with it whoever asked
-            loop.call_soon_threadsafe(_set_outcomes, mine)
-
-
-def _set_outcomes(posts: list[Post]) -> None:
-    for post in posts:
-        if post.future is not None and not post.future.done():  # else the client went away
-            if isinstance(post.outcome, Accepted):
-                post.future.set_result(post.outcome)
-            elif post.outcome is not None:
-                post.future.set_exception(post.outcome)
+            post.answer.set_result(answer)
