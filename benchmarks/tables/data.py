@@ -60,7 +60,7 @@ class Table:
             if values:
                 made[name] = np.array([*values, np.nan if isinstance(column, hw.Integer) else None])[code]
                 continue
-            low, high = (float(bound) for bound in column.limits)  # type: ignore[attr-defined]  # numeric
+            low, high = (float(bound) for bound in column.limits)  # numeric
             left, right = (low + (code + more) / BINS * (high - low) for more in (0, 1))
             if isinstance(column, hw.Integer):  # left included, right not, but for the last cell
                 left, right = np.ceil(left), np.where(code == BINS - 1, high + 1, np.ceil(right))
@@ -93,7 +93,7 @@ def _cells(column: Column, values: pd.Series[Any]) -> Codes:
         if np.isnan(known[~gap]).any():
             raise ValueError(f"{values.name}: a value that is not declared")
         return np.where(gap, len(listed), np.nan_to_num(known)).astype(np.int64)
-    low, high = (float(bound) for bound in column.limits)  # type: ignore[attr-defined]  # a numeric column has bounds
+    low, high = (float(bound) for bound in column.limits)  # a numeric column has bounds
     share = (values.to_numpy(dtype=float, na_value=np.nan) - low) / (high - low)
     return np.where(gap, BINS, np.clip(np.nan_to_num(share) * BINS, 0, BINS - 1)).astype(np.int64)
 
@@ -206,7 +206,7 @@ def with_schema(name: str, frame: pd.DataFrame, declared: Mapping[str, Column]) 
         elif isinstance(column, hw.Boolean):
             made[label] = values.astype("boolean").astype(object).where(values.notna(), None).to_numpy(dtype=object)
         else:
-            low, high = column.limits  # type: ignore[attr-defined]  # a numeric column has bounds
+            low, high = column.limits  # a numeric column has bounds
             made[label] = values.astype(float).clip(low, high).to_numpy()
         columns[label] = replace(column, missing=True) if gaps and not column.missing else column
     return Table(name, pd.DataFrame(made), hw.Schema(columns))

@@ -104,5 +104,5 @@ def same(column: Column, given: object, found: object) -> bool:
         lost = 4 * 2.0**-53 * max(abs(low), abs(high), high - low)
         if column.grid is None:
             lost += 0.500001 * column.rounding.unit(given)
-        return low <= found <= high and abs(found - given) <= lost
+        return bool(low <= found <= high and abs(found - given) <= lost)
     return type(given) is type(found) and given == found

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from headwater.public.columns import Array, Column, Read, describe, read_with
-from headwater.public.errors import SchemaError, TableError, is_unicode
+from headwater.public.errors import TableError, is_unicode, need
 from headwater.public.partition import Flags
 from headwater.public.tables import Values, is_missing, texts_to_arrow, to_arrow
 
@@ -37,26 +37,17 @@ class Boolean(Column):
     wants: ClassVar[str] = "a boolean"
 
     @property
-    def size(self) -> int:
-        """Two."""
-        return 2
-
-    def text(self, text: str) -> int | None:
-        """Truth in words, in any case of letters; blank text is missing."""
-        return self.parse(text) if text.strip() else None
+    def limits(self) -> tuple[int, int]:
+        return 0, 1
 
     def parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
-        """0 or 1."""
         truth = _truth(value)
         if truth is None:
-            raise TableError(
-                f"{describe(value)} that is neither yes nor no",
-                "write true or false, yes or no, t or f, 1 or 0, or declare another kind of column",
-            )
+            remedy = "write true or false, yes or no, t or f, 1 or 0, or declare another kind of column"
+            raise TableError(f"{describe(value)} that is neither yes nor no", remedy)
         return int(truth)
 
     def typed(self, values: Values) -> Read:
-        """Truth values, or numbers that are 0 or 1."""
         data = values.data
         if data.dtype.kind not in "biuf":
             return self.all_wrong(values)
@@ -64,7 +55,6 @@ class Boolean(Column):
         return read_with((data == 1).astype(np.int64), values.missing, (data != 0) & (data != 1), error)
 
     def raw(self, numbers: Array) -> Array:
-        """0 is False."""
         return numbers.astype(np.bool_)
 
 
@@ -108,21 +98,22 @@ class Category(Column):
         weight: float = 1.0,
         null_values: Sequence[str] = (),
     ) -> None:
-        if args and values != ():
-            raise SchemaError("the values of a Category are given twice", "give them one by one, or as values=")
+        twice = bool(args) and values != ()
+        need(not twice, "the values of a Category are given twice", "give them one by one, or as values=")
         given = _listed(args if values == () else (values,))
         self.set(missing=missing, weight=weight, null_values=null_values)
         super().__post_init__()
         self.set(values=tuple(map(_label, given)), other=None if other is None else _label(other))
-        if len({type(value) for value in self.values}) > 1:
-            remedy = "write all of them as texts, or all as whole numbers"
-            raise SchemaError("the values of a Category must be of one type", remedy)
-        if len(set(self.values)) < len(self.values):
-            raise SchemaError("a value of a Category is listed twice", "list every value once")
-        if any(str(value).strip() in self.null_values for value in self.values):
-            raise SchemaError("a listed value is also one of null_values", "take it out of one of the two lists")
-        if other is not None and (type(self.other) is not self.type or self.other not in self.values):
-            raise SchemaError("other must be one of the listed values", "add it to the values")
+        kinds = {type(value) for value in self.values}
+        remedy = "write all of them as texts, or all as whole numbers"
+        need(len(kinds) <= 1, "the values of a Category must be of one type", remedy)
+        need(
+            len(set(self.values)) == len(self.values), "a value of a Category is listed twice", "list every value once"
+        )
+        null = any(str(value).strip() in self.null_values for value in self.values)
+        need(not null, "a listed value is also one of null_values", "take it out of one of the two lists")
+        known = other is None or (type(self.other) is self.type and self.other in self.values)
+        need(known, "other must be one of the listed values", "add it to the values")
 
     @cached_property
     def type(self) -> type[Any]:
@@ -134,9 +125,9 @@ class Category(Column):
         return {value: index for index, value in enumerate(self.values)}
 
     @property
-    def size(self) -> int:
-        """How many values are listed."""
-        return len(self.values)
+    def limits(self) -> tuple[int, int]:
+        """The first and the last place in the list; the one behind it is that of a value that is not listed."""
+        return 0, len(self.values) - 1
 
     def __eq__(self, other: object) -> bool:
         """As the arguments are; the number 1 is not True."""
@@ -145,12 +136,12 @@ class Category(Column):
     def __hash__(self) -> int:
         return hash(repr(self))
 
-    def text(self, text: str) -> int | None:
+    def read_text(self, text: str) -> int | None:
         """Exactly one of the values; blank text is missing unless it is one of them."""
-        return None if not text.strip() and text not in self._index else self.parse(text)
+        plain = text.strip()
+        return None if plain in self.null_values or (not plain and text not in self._index) else self.parse(text)
 
     def parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
-        """The place of a value in the list; `size` for one that is not in it and that `other` stands for."""
         if isinstance(value, np.generic):
             value = value.item()
         value = value + 0.0 if isinstance(value, float) else value  # −0.0 is 0.0
@@ -159,7 +150,7 @@ class Category(Column):
                 return self._index[reading]
         if self.other is None:
             raise self._unknown(describe(value))
-        return self.size
+        return len(self.values)
 
     def _readings(self, value: Any) -> Iterable[Any]:  # noqa: ANN401 - a value of any type
         """What a value may mean here: the value itself, or exactly the same as the type of the column writes it."""
@@ -198,41 +189,34 @@ class Category(Column):
         unknown = listed[numbers] != data
         if self.other is None:
             return read_with(numbers, values.missing, unknown, self._unknown("a number"))
-        return Read(np.where(unknown, self.size, numbers), values.missing, {})
+        return Read(np.where(unknown, len(listed), numbers), values.missing)
 
-    def beyond(self, numbers: Array) -> Flags | None:
-        """Values that are taken for `other` and are not it."""
-        return None if self.other is None else numbers == self.size
-
-    def fit(self, numbers: Array, missing: Flags | None) -> Array:
-        """Places in the list."""
-        return numbers if self.other is None else np.where(numbers == self.size, self._index[self.other], numbers)
+    def fit(self, numbers: Array) -> Array:
+        return (
+            numbers if self.other is None else np.append(np.arange(len(self.values)), self._index[self.other])[numbers]
+        )
 
     def raw(self, numbers: Array) -> Array:
-        """The numbers as they are: places in the list."""
         return numbers
 
     def label(self, raw: Array) -> Array:
-        """The values themselves."""
         values: Array = np.array(self.values, dtype=object if self.type is str else self.type)[raw]
         return values
 
     def to_arrow(self, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - an array of pyarrow
-        """The values, of their own type."""
         few = texts_to_arrow(self.values) if self.type is str else to_arrow(np.array(self.values), None)
         return few.take(to_arrow(raw, missing))
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any]) -> Self:
         """A column as `to_dict` describes it, without its kind."""
-        if not isinstance(declared.get("values", []), list | tuple):
-            raise SchemaError("values must be a list", f"write for example {cls.required['values']}")
+        many = isinstance(declared.get("values", []), list | tuple)
+        need(many, "values must be a list", f"write for example {cls.required['values']}")
         return super().from_dict(declared)
 
     def __repr__(self) -> str:
-        values = [repr(value) for value in self.values]
-        options = [f"{item.name}={getattr(self, item.name)!r}" for item in self._declared() if item.name != "values"]
-        return f"Category({', '.join(values + options)})"
+        options = [f"{name}={value!r}" for name, value in self._declared().items() if name != "values"]
+        return f"Category({', '.join([*map(repr, self.values), *options])})"
 
 
 def _listed(values: tuple[Any, ...]) -> Iterable[Any]:
@@ -240,9 +224,9 @@ def _listed(values: tuple[Any, ...]) -> Iterable[Any]:
     if len(values) != 1:
         return values
     (given,) = values
-    if isinstance(given, set | frozenset):
-        problem = "a set has no order, and the values of a Category have one: neighbours are split last"
-        raise SchemaError(problem, "write Category(sorted(values)), or list them with alike values side by side")
+    problem = "a set has no order, and the values of a Category have one: neighbours are split last"
+    remedy = "write Category(sorted(values)), or list them with alike values side by side"
+    need(not isinstance(given, set | frozenset), problem, remedy)
     if isinstance(given, str | bytes | Mapping) or hasattr(given, "columns") or not isinstance(given, Iterable):
         return values
     for name in ("tolist", "to_list", "to_pylist"):  # of NumPy and pandas, of Polars, of Arrow
@@ -251,21 +235,17 @@ def _listed(values: tuple[Any, ...]) -> Iterable[Any]:
     return list(given)
 
 
-def _label(value: object) -> str | int | bool:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if is_missing(value):
-        raise SchemaError(
-            "a missing value is among the values of a Category", "take it out, and declare missing = true"
-        )
-    if not isinstance(value, str | int) or (isinstance(value, int) and not -_INT64_END <= value < _INT64_END - 1):
-        raise SchemaError(
-            "the values of a Category must be texts, whole numbers (of 64 bits) or booleans",
-            f"write for example {Category.required['values']}",
-        )
-    if isinstance(value, str) and not is_unicode(value):
-        raise SchemaError("a value of a Category holds half a character", "write it in Unicode")
-    return value
+def _label(value: Any) -> str | int | bool:  # noqa: ANN401 - an argument of any type
+    value = value.item() if isinstance(value, np.generic) else value
+    problem = "a missing value is among the values of a Category"
+    need(not is_missing(value), problem, "take it out, and declare missing = true")
+    fits = isinstance(value, str) or (isinstance(value, int) and -_INT64_END <= value < _INT64_END - 1)
+    problem = "the values of a Category must be texts, whole numbers (of 64 bits) or booleans"
+    need(fits, problem, f"write for example {Category.required['values']}")
+    half = isinstance(value, str) and not is_unicode(value)
+    need(not half, "a value of a Category holds half a character", "write it in Unicode")
+    found: str | int | bool = value
+    return found
 
 
 def _truth(value: Any) -> bool | None:  # noqa: ANN401 - a value of any type

@@ -1,4 +1,4 @@
-"""What all kinds of columns have in common, values in, coordinates out, and back
+"""What all kinds of columns have in common: values in, coordinates out, and back.
 
 Formal guarantees
 -----------------
@@ -22,10 +22,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.errors import UNREADABLE, SchemaError, TableError, failures, is_unicode, listed, quoted, refusal
+from headwater.public.errors import SchemaError, TableError, failures, is_unicode, listed, need, quoted, refusal
 from headwater.public.partition import Axis, Flags, Integers, Points
 from headwater.public.tables import (
     Values,
+    coded,
     from_arrow,
     halves_of,
     is_missing,
@@ -42,6 +43,7 @@ from headwater.public.tables import (
 Array = NDArray[Any]
 
 _FEW = 32  # texts that are read one by one where Arrow refuses one of them
+_HEAD, _ALIKE = 2000, 4  # texts that are looked at, and how often each comes there where all are read only once
 _WORDS: list[tuple[Any, str]] = [
     (bool | np.bool_, "a boolean"),
     (str, "text"),
@@ -56,14 +58,15 @@ _WORDS: list[tuple[Any, str]] = [
     (dict, "a record"),
 ]
 _OF_ARRAYS = {"b": "a boolean", "f": "a number", "i": "a number", "u": "a number", "M": "a date", "m": "a time span"}
+_MISSING = TableError("the value is missing", "fill it in before, or declare missing=True for this column")
 
 
 class Read(NamedTuple):
-    """Values of a column as numbers."""
+    """Values of a column as numbers, which are missing, what is wrong with the bad ones, and which each row has."""
 
     numbers: Array
-    missing: Flags | None
-    bad: dict[int, TableError]
+    missing: Flags | None = None
+    bad: Mapping[int, TableError] = {}
     codes: Integers | None = None
 
     def rows(self) -> Read:
@@ -77,18 +80,13 @@ class Read(NamedTuple):
         return Read(self.numbers[self.codes], None if self.missing is None else self.missing[self.codes], bad)
 
     def coded(self, codes: Integers) -> Read:
-        """These values for rows that name them; −1 is a missing value, −2 one that cannot be read."""
-        size, bad = len(self.numbers), self.bad
-        if self.codes is not None:
-            codes = np.where(codes < 0, codes, np.append(self.codes, (-1, -2))[codes])
+        """These values for rows that name them; −1 is a missing value."""
+        few = self.rows()
         if not len(codes) or codes.min() >= 0:
-            return self._replace(codes=codes)
-        gone = np.zeros(size, dtype=np.bool_) if self.missing is None else self.missing
-        bad = bad | {size: UNREADABLE} if codes.min() == -2 else bad
-        codes = np.where(codes < 0, codes + size + 2, codes)
-        return Read(
-            np.append(self.numbers, [0, 0]).astype(self.numbers.dtype), np.append(gone, [False, True]), bad, codes
-        )
+            return few._replace(codes=codes)
+        gone = np.zeros(len(few.numbers), dtype=np.bool_) if few.missing is None else few.missing
+        codes = np.where(codes < 0, len(few.numbers), codes)
+        return Read(np.append(few.numbers, few.numbers.dtype.type(0)), np.append(gone, True), few.bad, codes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,26 +120,40 @@ class Column(ABC):
     """What happens to values that are not declared, in a word of `headwater.public.tally.KINDS`."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.missing, bool):
-            raise SchemaError("missing must be true or false", "write missing = true or leave it out")
-        weight = finite(self.weight)
-        if weight is None or weight <= 0:
-            raise SchemaError("weight must be a positive number", "write for example weight = 2.0 or leave it out")
-        texts: Any = self.null_values
-        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) and is_unicode(text) for text in texts):
-            raise SchemaError("null_values must be a list of texts", 'write for example null_values = ["NA", "-999"]')
+        need(isinstance(self.missing, bool), "missing must be true or false", "write missing = true or leave it out")
+        weight, texts = finite(self.weight), self.null_values
+        remedy = "write for example weight = 2.0 or leave it out"
+        need(weight is not None and weight > 0, "weight must be a positive number", remedy)
+        listed = isinstance(texts, list | tuple) and all(isinstance(text, str) and is_unicode(text) for text in texts)
+        need(listed, "null_values must be a list of texts", 'write for example null_values = ["NA", "-999"]')
         self.set(weight=weight, null_values=tuple(dict.fromkeys(text.strip() for text in texts)))
 
     # ---- what a kind of column says
 
     @property
     @abstractmethod
-    def size(self) -> int | None:
-        """How many values there are; None for a continuum."""
+    def limits(self) -> tuple[Any, Any]:
+        """The lowest and the highest number of a declared value."""
 
-    @abstractmethod
+    @property
+    def stride(self) -> int:
+        """Numbers count in multiples of this from the lowest on; those in between as the one before."""
+        return 1
+
+    @property
+    def size(self) -> Any:  # noqa: ANN401 - an int, or None
+        """How many values there are; None for a continuum."""
+        low, high = self.limits
+        return int(high - low) // self.stride + 1
+
+    @property
+    def clips(self) -> bool:
+        """Whether another value stands for one that is not declared."""
+        return True
+
     def text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float, None if it is missing
-        """Text that is none of `null_values` as a number, or None if it says that the value is missing."""
+        """Trimmed text that is not blank and none of `null_values` as a number, None if it is missing too."""
+        return self.parse(text)
 
     @abstractmethod
     def parse(self, value: Any) -> Any:  # noqa: ANN401 - a value of any type; an int or a float
@@ -155,26 +167,27 @@ class Column(ABC):
         """Trimmed text of Arrow as numbers; null where `read_text` has to look. None: it has to look everywhere."""
         return None
 
-    @property
-    def repeats(self) -> bool:
-        """Whether each text is looked at once for all of its rows, however often it comes."""
+    def repeats(self, text: Any) -> bool:  # noqa: ANN401 - an array of pyarrow
+        """Whether each text is looked at once for all of its rows. It decides the speed alone."""
         return True
 
     def beyond(self, numbers: Array) -> Flags | None:
         """Which numbers are none of the declared values, None if all are."""
-        return None
+        low, high = self.limits
+        if not len(numbers) or (numbers.min() >= low and numbers.max() <= high):
+            return None
+        return np.asarray((numbers < low) | (numbers > high))
 
-    def refused(self, number: float) -> TableError | None:
-        """What is wrong with a number that is `beyond`, None if another value stands for it."""
-        return None
-
-    def fit(self, numbers: Array, missing: Flags | None) -> Array:
+    def fit(self, numbers: Array) -> Array:
         """Numbers as `Axis.place` takes them; those that are `beyond` as the value that stands for them."""
-        return numbers
+        low, high = self.limits
+        found: Array = np.clip(numbers, low, high) - low
+        return found if self.stride == 1 else found // self.stride
 
-    @abstractmethod
     def raw(self, numbers: Array) -> Array:
         """What `Axis.value` gives, as an array that data frames can hold: `fit` backwards."""
+        found: Array = numbers * self.stride + self.limits[0]
+        return found
 
     def label(self, raw: Array) -> Array:
         """What `raw` gives, as values of the column."""
@@ -188,7 +201,8 @@ class Column(ABC):
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
         """Text as a number, or None if it says that the value is missing: the grammar of the column."""
-        return None if self.null_values and text.strip() in self.null_values else self.text(text)
+        plain = text.strip()
+        return None if not plain or plain in self.null_values else self.text(plain)
 
     def read(self, series: Any) -> Read:  # noqa: ANN401 - a column of any library
         """Values of any library: as numbers, which of them are missing, and what is wrong with those that are bad."""
@@ -205,11 +219,14 @@ class Column(ABC):
                 raise
         if size == 1:
             return Read(np.zeros(1, dtype=self.dtype), None, {0: wrong})
-        return _joined([self.read(rows_of(series, *lot)).rows() for lot in halves_of(size)])
+        parts = [self.read(rows_of(series, *lot)).rows() for lot in halves_of(size)]
+        gone = [np.zeros(len(one.numbers), np.bool_) if one.missing is None else one.missing for one in parts]
+        bad = {**parts[0].bad, **{row + size // 2: error for row, error in parts[1].bad.items()}}
+        return Read(np.concatenate([one.numbers for one in parts]), np.concatenate(gone), bad)
 
     def _each(self, items: Sequence[Any]) -> Read:
         """Objects of any types, one by one."""
-        numbers, gone, bad = [], list[int](), dict[int, TableError]()
+        numbers, gone, bad = np.zeros(len(items), self.dtype), np.zeros(len(items), np.bool_), dict[int, TableError]()
         for row, item in enumerate(items):
             number: Any = None
             try:
@@ -217,23 +234,19 @@ class Column(ABC):
                     number = self.read_text(item)
                 elif type(item) is int or not is_missing(item):
                     number = self.parse(item)
+                if number is None:
+                    gone[row] = True
+                else:
+                    numbers[row] = number
             except failures() as error:  # ours, of a library, or of the value itself
-                bad[row], number = refusal(error), 0
-            if number is None:
-                gone.append(row)
-                number = 0
-            numbers.append(number)
-        missing = np.zeros(len(items), dtype=np.bool_)
-        missing[gone] = True
-        return Read(np.array(numbers, dtype=self.dtype), missing if gone else None, bad)
+                bad[row] = refusal(error)
+        return Read(numbers, gone if gone.any() else None, bad)
 
     def _texts(self, text: Any) -> Read:  # noqa: ANN401 - an array of pyarrow
         """Text of Arrow: at once what `at_once` reads, and by `read_text` what is left."""
-        if self.repeats:
-            coded = text.dictionary_encode()
-            codes, gone = from_arrow(coded.indices)
-            codes = codes.astype(np.int64)
-            return self._different(coded.dictionary).coded(codes if gone is None else np.where(gone, -1, codes))
+        if self.repeats(text):
+            few, codes = coded(text)
+            return self._different(few).coded(codes)
         return self._different(text)
 
     def _different(self, text: Any) -> Read:  # noqa: ANN401 - an array of pyarrow
@@ -250,8 +263,8 @@ class Column(ABC):
         rest = np.empty(0, dtype=np.int64) if unread is None else np.flatnonzero(unread & ~missing)
         if len(rest):
             numbers, missing = np.array(numbers, dtype=self.dtype), missing.copy()
-            others = text.take(to_arrow(rest, None)).dictionary_encode()
-            few = self._each(texts_of(others.dictionary)).coded(from_arrow(others.indices)[0].astype(np.int64)).rows()
+            others, codes = coded(text.take(to_arrow(rest, None)))
+            few = self._each(texts_of(others)).coded(codes).rows()
             numbers[rest], bad = few.numbers, {int(rest[row]): error for row, error in few.bad.items()}
             missing[rest] = False if few.missing is None else few.missing
         if self._null_numbers:
@@ -273,23 +286,22 @@ class Column(ABC):
         numbers, gone, bad, codes = self.read(series)
         flags, wrong = dict[str, Flags](), dict(bad)
         if gone is not None:
+            numbers = np.where(gone, self.limits[0], numbers)
             if self.missing:
                 flags["missing"] = gone
-            wrong |= {} if self.missing else dict.fromkeys(np.flatnonzero(gone).tolist(), _MISSING)
+            else:
+                wrong |= dict.fromkeys(np.flatnonzero(gone).tolist(), _MISSING)
         cut = self.beyond(numbers)
         if cut is not None:
             cut[list(wrong)] = False
-            cut = cut if gone is None else cut & ~gone
-            for row in np.flatnonzero(cut).tolist():
-                error = self.refused(numbers[row])
-                if error is None:
-                    flags[self.cut] = cut
-                    break
-                wrong[row] = error
-        points = self.axis.place(self.fit(numbers, gone), gone)
+            if self.clips:
+                flags[self.cut] = cut
+            else:
+                wrong |= {row: _outside(numbers[row] < self.limits[0]) for row in np.flatnonzero(cut).tolist()}
+        points = self.axis.place(self.fit(numbers), gone)
         if codes is not None:
             points, flags = points[codes], {kind: found[codes] for kind, found in flags.items()}
-            wrong = Read(numbers, None, wrong, codes).rows().bad
+            wrong = dict(Read(numbers, None, wrong, codes).rows().bad)
         return points, {kind: int(np.count_nonzero(found)) for kind, found in flags.items() if found.any()}, wrong
 
     def encode(self, series: object) -> Points:
@@ -336,24 +348,20 @@ class Column(ABC):
 
     def all_wrong(self, values: Values) -> Read:
         """An array of another kind: every value that is there is bad. The type of nothing says nothing."""
-        there = np.ones(len(values.data), dtype=np.bool_) if values.missing is None else ~values.missing
-        return read_with(np.zeros(len(there), dtype=self.dtype), values.missing, there, self.wrong(values.data))
+        every = np.ones(len(values.data), dtype=np.bool_)
+        return read_with(np.zeros(len(every), dtype=self.dtype), values.missing, every, self.wrong(values.data))
 
     def to_dict(self) -> dict[str, Any]:
         """What is declared, as plain values: a table of a schema file."""
-        named = {item.name: _plain(getattr(self, item.name)) for item in self._declared()}
-        return {"kind": self.kind} | {name: value for name, value in named.items() if value is not None}
+        return {"kind": self.kind} | {name: value for name, value in self._declared().items() if value is not None}
 
     @classmethod
     def from_dict(cls, declared: Mapping[str, Any]) -> Self:
         """A column as `to_dict` describes it, without its kind."""
         names = [item.name for item in _ordered(cls)]
         unknown = [name for name in declared if name not in names]
-        if unknown:
-            raise SchemaError(
-                f"unknown key {listed(unknown)} in a column of kind {quoted(cls.kind)}",
-                f"known keys are kind, {', '.join(names)}",
-            )
+        problem = f"unknown key {listed(unknown)} in a column of kind {quoted(cls.kind)}"
+        need(not unknown, problem, f"known keys are kind, {', '.join(names)}")
         return cls(**declared)
 
     def set(self, **values: object) -> None:
@@ -361,15 +369,45 @@ class Column(ABC):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def _declared(self) -> list[Field[Any]]:
-        return [item for item in _ordered(type(self)) if getattr(self, item.name) != item.default]
+    def _declared(self) -> dict[str, Any]:
+        """Arguments that are not the usual ones, as schema files have them."""
+        found = {item.name: (getattr(self, item.name), item.default) for item in _ordered(type(self))}
+        return {name: _plain(value) for name, (value, usual) in found.items() if value != usual}
 
     def __repr__(self) -> str:
-        arguments = [f"{item.name}={_plain(getattr(self, item.name))!r}" for item in self._declared()]
-        return f"{type(self).__name__}({', '.join(arguments)})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._declared().items())})"
 
 
-_MISSING = TableError("the value is missing", "fill it in before, or declare missing=True for this column")
+@dataclass(frozen=True, repr=False)
+class Bounded(Column):
+    """A column with bounds that are declared."""
+
+    outside: str = field(default="clip", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        problem = 'outside must be "clip" or "error"'
+        need(self.outside in ("clip", "error"), problem, 'write outside = "error" or leave it out')
+
+    @property
+    def clips(self) -> bool:
+        return self.outside == "clip"
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        self.check()
+        low, high = (getattr(self, name) for name in self.required)
+        return low, high
+
+
+def _outside(below: bool) -> TableError:
+    remedy = 'declare wider bounds, or outside="clip" to take the bound instead'
+    return TableError(f"the value is {'below the lower' if below else 'above the upper'} bound", remedy)
+
+
+def alike(text: Any) -> bool:  # noqa: ANN401 - an array of pyarrow
+    """Whether the first texts come several times each."""
+    return len(text) > _HEAD and len(text[:_HEAD].unique()) * _ALIKE < _HEAD
 
 
 def read_with(numbers: Array, missing: Flags | None, wrong: Flags, error: TableError) -> Read:
@@ -393,14 +431,6 @@ def halved(kernel: Callable[[Any], Any], text: Any, plain: str | None = None) ->
     return pa.concat_arrays([halved(kernel, text[:middle]), halved(kernel, text[middle:])])
 
 
-def _joined(parts: Sequence[Read]) -> Read:
-    """What was read of rows, one part behind the other."""
-    gone = [np.zeros(len(one.numbers), dtype=np.bool_) if one.missing is None else one.missing for one in parts]
-    starts = np.cumsum([0, *(len(one.numbers) for one in parts)]).tolist()
-    bad = {start + row: error for start, one in zip(starts, parts, strict=False) for row, error in one.bad.items()}
-    return Read(np.concatenate([one.numbers for one in parts]), np.concatenate(gone), bad)
-
-
 def _ordered(kind: type[Column]) -> list[Field[Any]]:
     return sorted(fields(kind), key=lambda item: item.kw_only is True)
 
@@ -419,10 +449,7 @@ def describe(value: object) -> str:
     """What kind of value this is, in words that say nothing about the value; of an array, what kind it holds."""
     if isinstance(value, np.ndarray):
         return _OF_ARRAYS.get(value.dtype.kind, "an object")
-    for kind, name in _WORDS:
-        if isinstance(value, kind):
-            return name
-    return f"an object of type {type(value).__name__}"
+    return next((name for kind, name in _WORDS if isinstance(value, kind)), f"an object of type {type(value).__name__}")
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - an argument of any column
@@ -430,40 +457,3 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - an argument of any column
     if isinstance(value, tuple):
         return list(value)
     return value.isoformat() if isinstance(value, date) else value
-
-
-@dataclass(frozen=True, repr=False)
-class Bounded(Column):
-    """A column with bounds."""
-
-    outside: str = field(default="clip", kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.outside not in ("clip", "error"):
-            raise SchemaError('outside must be "clip" or "error"', 'write outside = "error" or leave it out')
-
-    @property
-    @abstractmethod
-    def limits(self) -> tuple[Any, Any]:
-        """The bounds as numbers."""
-
-    def beyond(self, numbers: Array) -> Flags | None:
-        """Which numbers lie beyond a bound."""
-        low, high = self.limits
-        if not len(numbers) or (numbers.min() >= low and numbers.max() <= high):
-            return None
-        return np.asarray((numbers < low) | (numbers > high))
-
-    def refused(self, number: float) -> TableError | None:
-        """An error if the column does not clip."""
-        if self.outside == "clip":
-            return None
-        side = "below the lower" if number < self.limits[0] else "above the upper"
-        remedy = 'declare wider bounds, or outside="clip" to take the bound instead'
-        return TableError(f"the value is {side} bound", remedy)
-
-    def fit(self, numbers: Array, missing: Flags | None) -> Array:
-        """Numbers within the bounds."""
-        low, high = self.limits
-        return np.clip(numbers if missing is None else np.where(missing, low, numbers), low, high)

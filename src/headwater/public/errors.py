@@ -114,6 +114,12 @@ class SchemaError(_PlacedError):
     """
 
 
+def need(condition: bool, problem: str, remedy: str) -> None:
+    """Refuse a declaration unless a condition holds."""
+    if not condition:
+        raise SchemaError(problem, remedy)
+
+
 UNDECLARED = (
     "add it to the schema, or leave it out: ignore_extra = true at the top of the schema file, in "
     "Python schema.with_reading(ignore_extra=True); "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public import person as durations
-from headwater.public.columns import Array, Bounded, Column, Read, describe, halved, read_with
-from headwater.public.errors import SchemaError, TableError
+from headwater.public.columns import Array, Bounded, Column, Read, alike, describe, halved, read_with
+from headwater.public.errors import SchemaError, TableError, need
 from headwater.public.partition import MOST_VALUES, Flags
 from headwater.public.tables import Values, from_arrow, kept, pyarrow, to_arrow, whole, without
 
@@ -51,11 +52,9 @@ def microseconds(step: object) -> int:
     >>> microseconds("1ms")
     1000
     """
-    length = durations.microseconds(step) if isinstance(step, str) else None
-    if length is None or length >= 1 << 62 or length.denominator != 1:
-        raise SchemaError(
-            'step must be such as "1s" or "15min"', f'write for example step = "1s"; units are {", ".join(UNITS)}'
-        )
+    length = (durations.microseconds(step) if isinstance(step, str) else None) or Fraction(1, 2)
+    remedy = f'write for example step = "1s"; units are {", ".join(UNITS)}'
+    need(length < 1 << 62 and length.denominator == 1, 'step must be such as "1s" or "15min"', remedy)
     return int(length)
 
 
@@ -64,8 +63,39 @@ def epoch(moment: datetime) -> int:
     return (moment - (_NAIVE if moment.tzinfo is None else _AWARE)) // timedelta(microseconds=1)
 
 
+class _Stepped:
+    """What dates and times of day have in common."""
+
+    step: str
+    format: str | None
+    wants: ClassVar[str]
+    type_: ClassVar[type[datetime] | type[time]]
+    example: ClassVar[str]
+
+    @cached_property
+    def stride(self) -> int:
+        return microseconds(self.step)
+
+    def text(self, text: str) -> int:
+        """Text in the declared format or else in ISO 8601."""
+        found = None
+        with suppress(ValueError):
+            found = self.type_.fromisoformat(text) if self.format is None else datetime.strptime(text, self.format)
+        if found is not None:
+            return self.parse(found.timetz() if isinstance(found, datetime) and self.type_ is time else found)
+        if self.format is None:
+            remedy = f"write it as {self.example} (ISO 8601), or declare the format that the file has"
+            raise TableError(f"text that is not {self.wants}", remedy)
+        problem = f"text that is not {self.wants} in the declared format {self.format}"
+        raise TableError(problem, "correct the text, or the format")
+
+    @abstractmethod
+    def parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
+        """A moment in microseconds."""
+
+
 @dataclass(frozen=True, repr=False)
-class Datetime(Bounded):
+class Datetime(_Stepped, Bounded):
     """A column of dates with times, from ``start`` to ``end`` in steps; in between, the step before counts.
 
     Parameters
@@ -101,6 +131,7 @@ class Datetime(Bounded):
 
     kind: ClassVar[str] = "datetime"
     wants: ClassVar[str] = "a date and time"
+    type_, example = datetime, "2024-02-29T13:45:00"
     required: ClassVar[Mapping[str, str]] = {
         "start": 'start = "2024-01-01T00:00:00"',
         "end": 'end = "2024-12-31T23:59:59"',
@@ -110,39 +141,28 @@ class Datetime(Bounded):
         super().__post_init__()
         _check_format(self.format, dates=True)
         microseconds(self.step)
-        for name in ("start", "end"):
+        for name, example in self.required.items():
             bound = getattr(self, name)
-            if bound is not None:
-                moment = _moment_of(bound)
-                if moment is None:
-                    raise SchemaError(f"{name} must be a date", f"write for example {self.required[name]}")
-                self.set(**{name: moment})
+            moment = None if bound is None else _moment_of(bound)
+            need(bound is None or moment is not None, f"{name} must be a date", f"write for example {example}")
+            self.set(**{name: moment})
         start, end = self.start, self.end
         if isinstance(start, datetime) and isinstance(end, datetime):
-            if (start.tzinfo is None) != (end.tzinfo is None):
-                raise SchemaError(
-                    "mixed time zones: one bound has a time zone, the other has none", "give both or none"
-                )
-            if start > end:
-                raise SchemaError("start must not be after end", "write the earlier bound as start")
-            if self.size > MOST_VALUES:
-                raise SchemaError("there are more than 2^53 steps", 'declare a longer step, such as step = "1s"')
-        if isinstance(start, datetime):
-            self._set_zone(start)
-
-    def _set_zone(self, start: datetime) -> None:
-        if self.zone is not None and start.tzinfo is None:
-            remedy = 'write them as "…T00:00:00+00:00"'
-            raise SchemaError("a zone is declared, but the bounds have no time zone", remedy)
-        if self.zone is not None and not isinstance(self.zone, str):
-            raise SchemaError("zone must be text", 'write for example zone = "Europe/Paris"')
-        if start.tzinfo is not None:
+            alike = (start.tzinfo is None) == (end.tzinfo is None)
+            need(alike, "mixed time zones: one bound has a time zone, the other has none", "give both or none")
+            need(start <= end, "start must not be after end", "write the earlier bound as start")
+            remedy = 'declare a longer step, such as step = "1s"'
+            need(self.size <= MOST_VALUES, "there are more than 2^53 steps", remedy)
+        if self.zone is not None and start is not None:
+            problem = "a zone is declared, but the bounds have no time zone"
+            need(self.zoned, problem, 'write them as "…T00:00:00+00:00"')
+            need(isinstance(self.zone, str), "zone must be text", 'write for example zone = "Europe/Paris"')
+        if isinstance(start, datetime) and self.zoned:
             name = self.zone or _zone_name(start)
-            zone = _zone_of(name)
             try:
-                self.set(zone=name, start=start.astimezone(zone))
-                if isinstance(self.end, datetime):
-                    self.set(end=self.end.astimezone(zone))
+                self.set(zone=name, start=start.astimezone(_zone_of(name)))
+                if isinstance(end, datetime):
+                    self.set(end=end.astimezone(_zone_of(name)))
             except OverflowError:
                 problem = "a bound is outside of the years 1 to 9999 in its zone"
                 raise SchemaError(problem, "declare a nearer bound") from None
@@ -150,33 +170,20 @@ class Datetime(Bounded):
     @cached_property
     def limits(self) -> tuple[int, int]:
         """The first and the last step, in microseconds of the epoch."""
-        self.check()
-        assert isinstance(self.start, datetime) and isinstance(self.end, datetime)  # noqa: S101, PT018 - made so above
-        return epoch(self.start), epoch(self.end)
-
-    @property
-    def size(self) -> int:
-        """How many steps there are."""
-        start, end = self.limits
-        return (end - start) // microseconds(self.step) + 1
+        start, end = super().limits
+        return epoch(start), epoch(end)
 
     @property
     def zoned(self) -> bool:
         """Whether values have a time zone."""
         return isinstance(self.start, datetime) and self.start.tzinfo is not None
 
-    @property
-    def repeats(self) -> bool:
-        """ISO 8601 and numbers are read faster than they are compared."""
-        return self.format is not None and self.format not in EPOCH
+    def repeats(self, text: Any) -> bool:  # noqa: ANN401 - an array of pyarrow
+        return alike(text)
 
-    def text(self, text: str) -> int | None:
-        """A date, or a date and time, in the declared format or else in ISO 8601; blank text is missing."""
-        if not text.strip():
-            return None
-        if self.format in EPOCH:
-            return _count_of(text, self.format)
-        return self.parse(_read_moment(datetime, text, self.format, self.wants, "2024-02-29T13:45:00"))
+    def text(self, text: str) -> int:
+        """A date, or a date and time, in the declared format or else in ISO 8601; or a count of time."""
+        return super().text(text) if self.format not in EPOCH else _count_of(text, self.format)
 
     def at_once(self, text: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
         """ISO 8601 as far as Arrow reads it, which knows a year 0 and years before it; whole counts of time."""
@@ -187,9 +194,8 @@ class Datetime(Bounded):
             text = _in_iso(text, self.format)
         if text is None:
             return None
-        type_ = pa.timestamp("us", "UTC" if self.zoned else None)
-        plain = f"^{_ISO}{_OFFSET if self.zoned else ''}$"
-        found = halved(lambda some: some.cast(type_).cast("int64"), text, plain)
+        type_, zone = pa.timestamp("us", "UTC" if self.zoned else None), _OFFSET if self.zoned else ""
+        found = halved(lambda some: some.cast(type_).cast("int64"), text, f"^{_ISO}{zone}$")
         return without(found, pc.less(found, whole(_YEAR_1)))
 
     def _whole_counts(self, text: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
@@ -235,7 +241,7 @@ class Datetime(Bounded):
         data, missing = values.data, values.missing
         if self.format in EPOCH and data.dtype.kind in "iuf":
             if data.dtype.kind == "i":
-                return Read(self._counts(data.astype(np.int64, copy=False)), missing, {})
+                return Read(self._counts(data.astype(np.int64, copy=False)), missing)
             few, codes = values.distinct()
             return self._each(few).coded(codes)
         if data.dtype.kind != "M":
@@ -256,13 +262,9 @@ class Datetime(Bounded):
         factor, (start, end) = _COARSER[unit] * count, self.limits
         return np.clip(numbers, start // factor - 1, end // factor + 1) * factor
 
-    def fit(self, numbers: Array, missing: Flags | None) -> Array:
-        """Numbers of steps from the first moment on."""
-        return (super().fit(numbers, missing) - self.limits[0]) // microseconds(self.step)
-
     def raw(self, numbers: Array) -> Array:
         """Moments as ``datetime64[us]``, in UTC if the column has a time zone."""
-        return (numbers * microseconds(self.step) + self.limits[0]).view("M8[us]")
+        return super().raw(numbers).view("M8[us]")
 
     def label(self, raw: Array) -> Array:
         """The same as `raw`, but with a time zone as objects: NumPy knows no time zones."""
@@ -274,16 +276,15 @@ class Datetime(Bounded):
         return found
 
     def to_arrow(self, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - an array of pyarrow
-        """Timestamps of microseconds."""
         return to_arrow(raw.view(np.int64), missing).cast(pyarrow().timestamp("us", tz=self.zone))
 
     @property
     def text_type(self) -> Any:  # noqa: ANN401 - a pyarrow.DataType
         """The type whose text has the digits of the steps; a date has no time zone."""
-        pa, start, step = pyarrow(), self.limits[0], microseconds(self.step)
-        if not self.zoned and start % DAY == step % DAY == 0:
+        pa, start = pyarrow(), self.limits[0]
+        if not self.zoned and start % DAY == self.stride % DAY == 0:
             return pa.date32()
-        return pa.timestamp(_unit(start, step), tz=self.zone)
+        return pa.timestamp(_unit(start, self.stride), tz=self.zone)
 
     def to_dict(self) -> dict[str, Any]:
         """What is declared; the zone only if the bounds do not say it."""
@@ -294,7 +295,7 @@ class Datetime(Bounded):
 
 
 @dataclass(frozen=True, repr=False)
-class TimeOfDay(Column):
+class TimeOfDay(_Stepped, Column):
     """A column of times of day, in steps from midnight; in between, the step before counts.
 
     Parameters
@@ -317,21 +318,17 @@ class TimeOfDay(Column):
 
     kind: ClassVar[str] = "time-of-day"
     wants: ClassVar[str] = "a time of day"
+    type_, example = time, "13:45:00"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_format(self.format, dates=False)
-        if microseconds(self.step) > DAY:
-            raise SchemaError("the step is longer than a day", 'declare a shorter step, such as step = "1s"')
+        remedy = 'declare a shorter step, such as step = "1s"'
+        need(self.stride <= DAY, "the step is longer than a day", remedy)
 
     @property
-    def size(self) -> int:
-        """How many steps a day has."""
-        return (DAY - 1) // microseconds(self.step) + 1
-
-    def text(self, text: str) -> int | None:
-        """A time of day, in the declared format or else in ISO 8601; blank text is missing."""
-        return self.parse(_read_moment(time, text, self.format, self.wants, "13:45:00")) if text.strip() else None
+    def limits(self) -> tuple[int, int]:
+        return 0, DAY - 1
 
     def parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
         """A time, or a time span from midnight on, in microseconds."""
@@ -358,29 +355,23 @@ class TimeOfDay(Column):
         beyond = (data < np.timedelta64(0, "s")) | (data >= np.timedelta64(1, "D"))
         return read_with(data.astype("m8[us]").view(np.int64), missing, beyond, error)
 
-    def fit(self, numbers: Array, missing: Flags | None) -> Array:
-        """Numbers of steps."""
-        return numbers // microseconds(self.step)
-
     def raw(self, numbers: Array) -> Array:
         """Times since midnight as ``timedelta64[us]``."""
-        return (numbers * microseconds(self.step)).view("m8[us]")
+        return super().raw(numbers).view("m8[us]")
 
     def label(self, raw: Array) -> Array:
-        """Times as `datetime.time`."""
         few, codes = np.unique(raw, return_inverse=True)
         found = np.empty(len(few), dtype=object)
         found[:] = [(_NAIVE + span).time() for span in few.tolist()]
         return found[codes]
 
     def to_arrow(self, raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - an array of pyarrow
-        """Times of microseconds."""
         return to_arrow(raw.view(np.int64), missing).cast(pyarrow().time64("us"))
 
     @property
     def text_type(self) -> Any:  # noqa: ANN401 - a pyarrow.DataType
         """The type whose text has the digits of the steps."""
-        pa, unit = pyarrow(), _unit(microseconds(self.step))
+        pa, unit = pyarrow(), _unit(self.stride)
         return pa.time64(unit) if unit == "us" else pa.time32(unit)
 
 
@@ -452,20 +443,6 @@ def _check_format(format_: object, *, dates: bool) -> None:
             f"format must be one that Python's strptime reads and that has {what}",
             f'write for example format = "{example}"{others}, or leave it out for ISO 8601',
         )
-
-
-def _read_moment(kind: type[datetime] | type[time], text: str, format_: str | None, wants: str, example: str) -> Any:  # noqa: ANN401
-    """Text as a moment, in the declared format or else in ISO 8601."""
-    with suppress(ValueError):
-        if format_ is None:
-            return kind.fromisoformat(text.strip())
-        found = datetime.strptime(text.strip(), format_)
-        return found if kind is datetime else found.timetz()
-    if format_ is None:
-        remedy = f"write it as {example} (ISO 8601), or declare the format that the file has"
-        raise TableError(f"text that is not {wants}", remedy)
-    problem = f"text that is not {wants} in the declared format {format_}"
-    raise TableError(problem, "correct the text, or the format")
 
 
 def _in_iso(text: Any, format_: str) -> Any:  # noqa: ANN401 - arrays of pyarrow

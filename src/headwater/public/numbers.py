@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headwater.public.columns import Array, Bounded, Read, finite, halved, read_with
-from headwater.public.errors import SchemaError, TableError, is_unicode
+from headwater.public.columns import Array, Bounded, Read, alike, finite, halved, read_with
+from headwater.public.errors import TableError, is_unicode, need
 from headwater.public.partition import MOST_VALUES, Flags
 from headwater.public.rounding import Grid, Rounding, step_of
 from headwater.public.tables import Values, kept, pyarrow, whole, without
@@ -25,23 +25,12 @@ LARGEST_BOUND = 1 << 62
 _REAL = (Real, Decimal, np.integer, np.floating)
 _LONGEST_UNIT = 20
 _LONGEST_WHOLE = 18  # characters of a whole number that lies within `LARGEST_BOUND`
-_HEAD = 32
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _POINTED = r"^[+-]?[0-9]+(?:\.[0-9]*)?$"
 _ROOT, _LOG_2 = 0.7071067811865476, 0.6931471805599453
 _LAST_TERM = 23  # of a series whose terms behind it are smaller than the last digit of a float
 _SURE_DIGITS = 15  # of a number that a float is nearest to, and to no other one of so many digits
-
-
-def check_marks(decimal: object, thousands: object) -> None:
-    """Refuse what numbers cannot be written with: None says nothing."""
-    if decimal not in (None, ".", ","):
-        raise ValueError('decimal must be "." or ","')
-    if thousands is not None:
-        odd = not isinstance(thousands, str) or len(thousands) != 1 or thousands.isalnum() or thousands in "+-\n\r"
-        odd = odd or not is_unicode(str(thousands))
-        if odd or thousands == decimal:
-            raise ValueError("thousands must be one sign, another than decimal")
+_FRACTION = TableError("a number with a fraction, not a whole number", "round it before, or declare Number")
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,23 +43,28 @@ class WrittenNumber(Bounded):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        try:
-            check_marks(self.decimal or "", self.thousands)
-        except ValueError as error:
-            remedy = 'write for example decimal = "," and thousands = ".", or leave them out'
-            raise SchemaError(str(error), remedy) from None
+        remedy = 'write for example decimal = "," and thousands = ".", or leave them out'
+        need(self.decimal in (".", ","), 'decimal must be "." or ","', remedy)
+        if self.thousands is not None:
+            mark: object = self.thousands
+            one = isinstance(mark, str) and len(mark) == 1 and is_unicode(mark) and mark != self.decimal
+            odd = not one or str(mark).isalnum() or str(mark) in "+-\n\r"
+            need(not odd, "thousands must be one sign, another than decimal", remedy)
         if self.unit is not None:
             unit: object = self.unit
             odd = not isinstance(unit, str) or not unit.strip() or not is_unicode(unit) or len(unit) > _LONGEST_UNIT
-            if odd or any(sign.isdigit() or sign in "+-.,_\r\n" for sign in str(unit)):  # looks like a number
-                problem = "unit must be text without digits, points, commas or signs of numbers"
-                raise SchemaError(problem, 'write for example unit = "km"')
+            odd = odd or any(sign.isdigit() or sign in "+-.,_\r\n" for sign in str(unit))  # looks like a number
+            problem = "unit must be text without digits, points, commas or signs of numbers"
+            need(not odd, problem, 'write for example unit = "km"')
             self.set(unit=self.unit.strip())
 
     @property
-    def repeats(self) -> bool:
-        """Plain numbers are read faster than they are compared."""
-        return self.decimal != "." or self.thousands is not None or self.unit is not None
+    def is_plain(self) -> bool:
+        """Whether text has numbers as programs write them."""
+        return self.decimal == "." and self.thousands is None and self.unit is None
+
+    def repeats(self, text: Any) -> bool:  # noqa: ANN401 - an array of pyarrow
+        return not self.is_plain and alike(text)
 
     @cached_property
     def _groups(self) -> str:
@@ -81,11 +75,10 @@ class WrittenNumber(Bounded):
     @cached_property
     def _null_numbers(self) -> list[Any]:
         found = list[Any]()
-        for text in self.null_values:
+        for text in filter(None, self.null_values):
             with suppress(TableError):
-                number = self.text(text)
-                found += [] if number is None else [number]
-        return found
+                found.append(self.text(text))
+        return [number for number in found if number is not None]
 
     def read_text(self, text: str) -> Any:  # noqa: ANN401 - an int or a float
         """As every column; a number that is one of `null_values` means "missing" also if it is written otherwise."""
@@ -102,27 +95,23 @@ class WrittenNumber(Bounded):
         return sign + rest.removesuffix(self.unit).rstrip()
 
     def number(self, text: str, kind: Any) -> Any:  # noqa: ANN401 - float or Decimal
-        """Text, without spaces around it, as a ``kind`` of number; underscores are Python's, not a table's."""
-        text = text if self.unit is None else self.without_unit(text)
+        """Trimmed text as a ``kind`` of number; underscores are Python's, not a table's."""
+        text = self.without_unit(text)
         if self.thousands is not None and self.thousands in text:
             grouped = re.fullmatch(rf"[+-]?{self._groups}(?:{re.escape(self.decimal)}[0-9]*)?", text)
             text = text.replace(self.thousands, "") if grouped else "_"
         if self.decimal != ".":
             text = "_" if "." in text else text.replace(self.decimal, ".")
-        try:
+        with suppress(ValueError, InvalidOperation):
             if "_" not in text:
                 return kind(text)
-        except (ValueError, InvalidOperation):
-            pass
-        raise TableError(
-            "text that is not a number",
-            f"write digits, with a {'point' if self.decimal == '.' else 'comma'} for decimals, or declare decimal, "
-            "thousands, unit or null_values",
-        )
+        mark = "point" if self.decimal == "." else "comma"
+        remedy = f"write digits, with a {mark} for decimals, or declare decimal, thousands, unit or null_values"
+        raise TableError("text that is not a number", remedy)
 
     def plain_digits(self, text: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
         """Text as it would be without unit, marks between thousands and decimal comma; null if it may be otherwise."""
-        if not self.repeats:
+        if self.is_plain:
             return text
         pc = pyarrow("compute")
         unit = "" if self.unit is None else re.escape(self.unit)
@@ -184,36 +173,31 @@ class Number(WrittenNumber):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("low", "high"):
+        for name, example in self.required.items():
             bound = getattr(self, name)
-            if bound is not None:
-                number = finite(bound)
-                if number is None:
-                    raise SchemaError(f"{name} must be a finite number", f"write for example {self.required[name]}")
-                self.set(**{name: number})
-        if self.low is not None and self.high is not None:
-            if not self.low < self.high:
-                raise SchemaError("low must be below high", "write the lower bound as low, the upper as high")
-            if not np.isfinite(self.high - self.low):
-                raise SchemaError("low and high are too far apart", "declare bounds whose difference is a number")
-        if self.scale not in ("linear", "log"):
-            raise SchemaError('scale must be "linear" or "log"', 'write scale = "log" or leave it out')
+            need(
+                bound is None or finite(bound) is not None,
+                f"{name} must be a finite number",
+                f"write for example {example}",
+            )
+            self.set(**{name: finite(bound)})
+        need(self.scale in ("linear", "log"), 'scale must be "linear" or "log"', 'write scale = "log" or leave it out')
         step_of(self.step, self.decimals, (self.low, self.high))
-        if self.low is not None and self.scale == "log":
-            if self.low <= 0:
-                remedy = "declare as low the smallest value that matters, such as 0.01: 0 counts as it"
-                raise SchemaError('low must be above 0 where scale = "log"', remedy)
-            if self.high is not None and not np.isfinite(self.high / self.low):
-                raise SchemaError("low and high are too far apart", "declare bounds whose ratio is a number")
+        log, far = self.scale == "log", "low and high are too far apart"
+        if self.low is not None and log:
+            remedy = "declare as low the smallest value that matters, such as 0.01: 0 counts as it"
+            need(self.low > 0, 'low must be above 0 where scale = "log"', remedy)
         if self.low is not None and self.high is not None:
+            need(self.low < self.high, "low must be below high", "write the lower bound as low, the upper as high")
+            need(finite(self.high - self.low) is not None, far, "declare bounds whose difference is a number")
+            need(not log or finite(self.high / self.low) is not None, far, "declare bounds whose ratio is a number")
             _ = self.grid  # which is refused here if it cannot be
 
     @cached_property
     def grid(self) -> Grid | None:
         """The multiples of the step, if there is one."""
-        low, high = self.limits
-        step = step_of(self.step, self.decimals, (low, high))
-        return None if step is None else Grid.of(low, high, step)
+        step = step_of(self.step, self.decimals, self.limits)
+        return None if step is None else Grid.of(*self.limits, step)
 
     @cached_property
     def rounding(self) -> Rounding:
@@ -225,29 +209,17 @@ class Number(WrittenNumber):
         """How many steps there are; without them, or on a logarithmic scale, it is a continuum."""
         return None if self.grid is None or self.scale == "log" else self.grid.size
 
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The bounds."""
-        self.check()
-        assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
-        return self.low, self.high
-
     def text(self, text: str) -> float | None:
-        """A decimal number, also ``inf``; blank text and ``nan`` are missing."""
-        text = text.strip()
-        if not text:
-            return None
+        """A decimal number, also ``inf``; ``nan`` is missing."""
         number = float(self.number(text, float))
         return None if number != number else number  # only NaN is not itself
 
     def at_once(self, text: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
         """What Arrow takes for a number, but for NaN, which it also takes for one with something in brackets."""
-        pc = pyarrow("compute")
         found = halved(lambda some: some.cast("double"), self.plain_digits(text), _PLAIN)
-        return without(found, pc.is_nan(found))
+        return without(found, pyarrow("compute").is_nan(found))
 
     def parse(self, value: Any) -> float:  # noqa: ANN401 - a value of any type
-        """A number of any type."""
         if type(value) is float:
             return value
         if type(value) is int or (isinstance(value, _REAL) and not isinstance(value, bool)):
@@ -260,24 +232,18 @@ class Number(WrittenNumber):
         raise self.wrong(value)
 
     def typed(self, values: Values) -> Read:
-        """Numbers of any width."""
         if values.data.dtype.kind not in "fiu":
             return self.all_wrong(values)
-        missing = values.missing
-        return Read(values.data.astype(np.float64, copy=False), missing if np.any(missing) else None, {})
-
-    def _with_zeros(self, numbers: Array) -> Array:
-        """Numbers, where 0 is the lower bound if a logarithmic scale has no place for it."""
-        return np.where(numbers == 0, self.limits[0], numbers) if self.scale == "log" else numbers
+        return Read(values.data.astype(np.float64, copy=False), values.missing if np.any(values.missing) else None)
 
     def beyond(self, numbers: Array) -> Flags | None:
-        """Which numbers lie beyond a bound."""
-        return super().beyond(self._with_zeros(numbers))
+        """Which numbers lie beyond a bound; where a logarithmic scale has no place for 0, it is the lower one."""
+        return super().beyond(np.where(numbers == 0, self.limits[0], numbers) if self.scale == "log" else numbers)
 
-    def fit(self, numbers: Array, missing: Flags | None) -> Array:
+    def fit(self, numbers: Array) -> Array:
         """Shares of the way from ``low`` to ``high``, or numbers of steps."""
         low, high = self.limits
-        shares = super().fit(self._with_zeros(numbers), missing).astype(np.float64, copy=False)
+        shares: Array = np.clip(numbers, low, high)
         if self.scale == "log":  # of each number by itself, so batches stay concatenations of records
             ratios: Array = np.clip(_logarithms(shares / low) / _logarithms(np.array([high / low])), 0, 1)
             return ratios
@@ -295,7 +261,7 @@ class Number(WrittenNumber):
         else:
             found = numbers * high
             found += (1 - numbers) * low
-        return np.clip(found, low, high, out=found)
+        return np.asarray(np.clip(found, low, high, out=found))
 
     def step_at(self, number: float) -> float:
         """What values near a number come out as multiples of; an upper bound if there is a step."""
@@ -318,9 +284,7 @@ def _logarithms(numbers: Array) -> Array:
     part, power = np.frexp(numbers)
     small = part < _ROOT
     part = np.where(small, 2 * part, part)  # from √½ to √2
-    slope = (part - 1) / (
-        part + 1
-    )  # whose inverse hyperbolic tangent, a series in its squares, is half of the logarithm
+    slope = (part - 1) / (part + 1)  # its inverse hyperbolic tangent, a series in its squares, is half of the logarithm
     square = slope * slope
     found = np.full_like(square, 1 / _LAST_TERM)
     for term in range(_LAST_TERM - 2, 0, -2):
@@ -334,8 +298,8 @@ class Coordinate(Number):
     """A coordinate of the unit cube. It is no column of anybody's table, and comes out bit for bit."""
 
     def raw(self, numbers: Array) -> Array:
-        """The coordinates themselves."""
-        return np.clip(numbers, 0.0, 1.0)
+        found: Array = np.clip(numbers, 0.0, 1.0)
+        return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -370,37 +334,23 @@ class Integer(WrittenNumber):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("low", "high"):
+        for name, example in self.required.items():
             bound = getattr(self, name)
             if bound is not None:
-                if isinstance(bound, bool) or not isinstance(bound, int | np.integer):
-                    raise SchemaError(f"{name} must be a whole number", f"write for example {self.required[name]}")
-                if not -LARGEST_BOUND <= bound <= LARGEST_BOUND:
-                    raise SchemaError(f"{name} must lie between −2^62 and 2^62", "declare a bound nearer to 0")
+                is_whole = isinstance(bound, int | np.integer) and not isinstance(bound, bool)
+                need(is_whole, f"{name} must be a whole number", f"write for example {example}")
+                near = -LARGEST_BOUND <= bound <= LARGEST_BOUND
+                need(near, f"{name} must lie between −2^62 and 2^62", "declare a bound nearer to 0")
                 self.set(**{name: int(bound)})
         if self.low is not None and self.high is not None:
-            if self.low > self.high:
-                raise SchemaError("low must not be above high", "write the lower bound as low, the upper as high")
-            if self.high - self.low >= MOST_VALUES:
-                raise SchemaError("there are more than 2^53 values", "declare bounds that are nearer, or use Number")
-
-    @property
-    def size(self) -> int:
-        """How many whole numbers there are from ``low`` to ``high``."""
-        low, high = self.limits
-        return high - low + 1
-
-    @property
-    def limits(self) -> tuple[int, int]:
-        """The bounds."""
-        self.check()
-        assert self.low is not None and self.high is not None  # noqa: S101, PT018 - for the type checker
-        return self.low, self.high
+            remedy = "write the lower bound as low, the upper as high"
+            need(self.low <= self.high, "low must not be above high", remedy)
+            remedy = "declare bounds that are nearer, or use Number"
+            need(self.high - self.low < MOST_VALUES, "there are more than 2^53 values", remedy)
 
     def text(self, text: str) -> int | None:
-        """A decimal number without a fraction: ``7``, ``7.0``, ``7e0``; blank text and ``nan`` are missing."""
-        text = text.strip()
-        value = self.number(text, Decimal) if text else Decimal("nan")
+        """A decimal number without a fraction: ``7``, ``7.0``, ``7e0``; ``nan`` is missing."""
+        value = self.number(text, Decimal)
         return None if value.is_nan() else _whole(value)
 
     def at_once(self, text: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
@@ -410,28 +360,20 @@ class Integer(WrittenNumber):
         odd = pc.or_(pc.match_substring(text, "x"), pc.match_substring(text, "X"))
         text = without(text, pc.or_(odd, pc.greater(pc.binary_length(text), whole(_LONGEST_WHOLE))))
         with suppress(pa.ArrowInvalid):
-            if len(text[:_HEAD].cast("int64")):  # before all of it: what it refuses, it refuses slowly
-                return text.cast("int64")
-        coded = text.dictionary_encode()
-        few = coded.dictionary
-        sure = pc.and_(
-            pc.match_substring_regex(few, _POINTED), pc.less_equal(pc.binary_length(few), whole(_SURE_DIGITS))
-        )
-        real = kept(few, sure).cast("double")
-        return kept(real, pc.equal(real, pc.floor(real))).cast("int64").take(coded.indices)
+            return text.cast("int64")
+        short = pc.less_equal(pc.binary_length(text), whole(_SURE_DIGITS))
+        real = kept(text, pc.and_(short, pc.match_substring_regex(text, _POINTED))).cast("double")
+        return kept(real, pc.equal(real, pc.floor(real))).cast("int64")
 
     def parse(self, value: Any) -> int:  # noqa: ANN401 - a value of any type
-        """A number of any type without a fraction."""
         if type(value) is int or type(value) is float:  # asking for all kinds of numbers takes longer than the rest
             return _whole(value)
-        if isinstance(value, np.number):
-            value = value.item()
+        value = value.item() if isinstance(value, np.number) else value
         if isinstance(value, bool) or not isinstance(value, float | Decimal | Rational):
             raise self.wrong(value)
         return _whole(value)
 
     def typed(self, values: Values) -> Read:
-        """Numbers of any width without fractions."""
         data, missing = values.data, values.missing
         broken = np.zeros(len(data), dtype=np.bool_)
         if data.dtype.kind == "f":
@@ -444,23 +386,12 @@ class Integer(WrittenNumber):
             return self.all_wrong(values)
         return read_with(data.astype(np.int64, copy=False), missing, broken, _FRACTION)
 
-    def fit(self, numbers: Array, missing: Flags | None) -> Array:
-        """Counted from ``low``."""
-        return super().fit(numbers, missing) - self.limits[0]
-
-    def raw(self, numbers: Array) -> Array:
-        """Counted from 0."""
-        return numbers + self.limits[0]
-
-
-_FRACTION = TableError("a number with a fraction, not a whole number", "round it before, or declare Number")
-
 
 def _whole(value: Any) -> int:  # noqa: ANN401 - float, Decimal or Rational
     """A whole number in a machine word, far ones as the farthest; no fraction is rounded."""
     if not -LARGEST_BOUND <= value <= LARGEST_BOUND:  # first of all: 10^999999999 is written quickly, computed slowly
         return LARGEST_BOUND + 1 if value > 0 else -LARGEST_BOUND - 1
-    whole = int(value)
-    if whole != value:
+    found = int(value)
+    if found != value:
         raise _FRACTION.at()
-    return whole
+    return found

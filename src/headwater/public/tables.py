@@ -55,7 +55,7 @@ class Values:
     missing: Flags | None = None
     """Which values of an array are missing. A list holds None or NaN there instead, and text null."""
     codes: Integers | None = None
-    """If given, row ``i`` holds ``data[codes[i]]``; −1 is a missing value, −2 one that cannot be read."""
+    """If given, row ``i`` holds ``data[codes[i]]``; −1 is a missing value."""
     zoned: bool = False
     """Whether moments came with a time zone; they are in UTC then."""
 
@@ -65,13 +65,12 @@ class Values:
         return not isinstance(self.data, list | np.ndarray)
 
     def distinct(self) -> tuple[list[Any], Integers]:
-        """Values as Python's objects, and which of them each row holds (−1, −2: as `codes`)."""
+        """Values as Python's objects, and which of them each row holds (−1: none)."""
         if isinstance(self.data, list):
             return self.data, np.arange(len(self.data)) if self.codes is None else self.codes
         if self.is_text:
-            few, codes = distinct_texts(self.data)
-            known = np.append(codes, (-1, -2))
-            return few, codes if self.codes is None else known[self.codes]
+            few, codes = coded(self.data)
+            return texts_of(few), codes if self.codes is None else np.append(codes, -1)[self.codes]
         there = np.ones(len(self.data), dtype=np.bool_) if self.missing is None else ~self.missing
         data = self.data + 0.0 if self.data.dtype.kind == "f" else self.data  # −0.0 equals 0.0, but reads otherwise
         found, inverse = np.unique(data[there], return_inverse=True)
@@ -236,12 +235,12 @@ def _of_arrow(column: Any) -> Values:  # noqa: ANN401 - an array of pyarrow, per
         return Values(column.cast(pa.binary()).view(pa.string()))
     if types.is_dictionary(kind):
         codes, gone = from_arrow(column.indices.cast(pa.int64(), safe=False))
-        size = len(column.dictionary)
-        codes = np.where((codes < 0) | (codes >= size), -2, codes)
+        codes = codes if gone is None else np.where(gone, -1, codes)
+        if ((codes < -1) | (codes >= len(column.dictionary)) | ((codes < 0) & (gone is None or ~gone))).any():
+            raise ValueError("a place that the dictionary does not have")
         few = _of_arrow(column.dictionary)
-        if few.codes is not None:
-            codes = np.where(codes < 0, codes, np.append(few.codes, (-1, -2))[codes])
-        return Values(few.data, few.missing, codes if gone is None else np.where(gone, -1, codes), few.zoned)
+        codes = codes if few.codes is None else np.append(few.codes, -1)[codes]
+        return Values(few.data, few.missing, codes, few.zoned)
     if types.is_date64(kind):  # as days: dates of Python do not reach as far, and one beyond would refuse them all
         days, gone = from_arrow(column.cast(pa.int64()))
         return Values((days // _DAY_MS).view("M8[D]"), gone)
@@ -308,12 +307,12 @@ def texts_to_arrow(texts: Sequence[str]) -> Any:  # noqa: ANN401 - an array of p
     return pa.Array.from_buffers(pa.string(), len(encoded), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
 
 
-def distinct_texts(text: Any) -> tuple[list[Any], Integers]:  # noqa: ANN401 - an array of pyarrow
-    """Text as its distinct values, bytes where one is not UTF-8, and which of them is in each row; −1 if none is."""
-    coded = text.dictionary_encode()
-    codes, gone = from_arrow(coded.indices)
+def coded(text: Any) -> tuple[Any, Integers]:  # noqa: ANN401 - arrays of pyarrow
+    """Texts that are different, and which of them each row has; −1 if none."""
+    found = text.dictionary_encode()
+    codes, gone = from_arrow(found.indices)
     codes = codes.astype(np.int64)
-    return texts_of(coded.dictionary), codes if gone is None else np.where(gone, -1, codes)
+    return found.dictionary, codes if gone is None else np.where(gone, -1, codes)
 
 
 def texts_of(text: Any) -> list[Any]:  # noqa: ANN401 - an array of pyarrow

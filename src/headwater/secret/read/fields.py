@@ -86,7 +86,7 @@ def fields_of(schema: Any, ignore_extra: bool = False) -> Fields:  # noqa: ANN40
 
 def usual_text(column: Column) -> bool:
     """Whether values are written in the usual way, and no value is also one of the column's ``null_values``."""
-    if getattr(column, "format", None) is not None or (isinstance(column, WrittenNumber) and column.repeats):
+    if getattr(column, "format", None) is not None or (isinstance(column, WrittenNumber) and not column.is_plain):
         return False
     for text in column.null_values:
         try:
