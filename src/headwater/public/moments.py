@@ -179,7 +179,7 @@ class Datetime(_Stepped, Bounded):
         return isinstance(self.start, datetime) and self.start.tzinfo is not None
 
     def repeats(self, text: Any) -> bool:  # noqa: ANN401 - an array of pyarrow
-        return alike(text)
+        return (self.format is not None and self.format not in EPOCH) or alike(text)
 
     def text(self, text: str) -> int:
         """A date, or a date and time, in the declared format or else in ISO 8601; or a count of time."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headwater.public.columns import Array, Bounded, Read, alike, finite, halved, read_with
+from headwater.public.columns import Array, Bounded, Read, finite, halved, read_with
 from headwater.public.errors import TableError, is_unicode, need
 from headwater.public.partition import MOST_VALUES, Flags
 from headwater.public.rounding import Grid, Rounding, step_of
@@ -25,6 +25,7 @@ LARGEST_BOUND = 1 << 62
 _REAL = (Real, Decimal, np.integer, np.floating)
 _LONGEST_UNIT = 20
 _LONGEST_WHOLE = 18  # characters of a whole number that lies within `LARGEST_BOUND`
+_HEAD = 32
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _POINTED = r"^[+-]?[0-9]+(?:\.[0-9]*)?$"
 _ROOT, _LOG_2 = 0.7071067811865476, 0.6931471805599453
@@ -64,7 +65,7 @@ class WrittenNumber(Bounded):
         return self.decimal == "." and self.thousands is None and self.unit is None
 
     def repeats(self, text: Any) -> bool:  # noqa: ANN401 - an array of pyarrow
-        return not self.is_plain and alike(text)
+        return not self.is_plain
 
     @cached_property
     def _groups(self) -> str:
@@ -360,7 +361,8 @@ class Integer(WrittenNumber):
         odd = pc.or_(pc.match_substring(text, "x"), pc.match_substring(text, "X"))
         text = without(text, pc.or_(odd, pc.greater(pc.binary_length(text), whole(_LONGEST_WHOLE))))
         with suppress(pa.ArrowInvalid):
-            return text.cast("int64")
+            if len(text[:_HEAD].cast("int64")):  # before all of it: what it refuses, it refuses slowly
+                return text.cast("int64")
         short = pc.less_equal(pc.binary_length(text), whole(_SURE_DIGITS))
         real = kept(text, pc.and_(short, pc.match_substring_regex(text, _POINTED))).cast("double")
         return kept(real, pc.equal(real, pc.floor(real))).cast("int64")
