@@ -80,7 +80,7 @@ class _Messages(Lines):
 
     def __init__(self, lines: Lines, places: list[tuple[int, int]]) -> None:
         self._messages = places
-        super().__init__(lines.table, lines.file, lines.position, lines.parts)
+        super().__init__(**vars(lines))
 
     def located(self, error: TableError, record: int) -> TableError:
         return _at(error, self._messages[record])

@@ -34,7 +34,7 @@ from headwater.secret.noise import GAUSSIAN_VERSION, new_keys, new_person_key
 from headwater.secret.people import People
 from headwater.secret.pmm import ledger as pmm_ledger
 from headwater.secret.pmm import measure_once
-from headwater.secret.read.batches import batches_of
+from headwater.secret.read.source import batches_of
 from headwater.state import State
 
 _COPIED = (

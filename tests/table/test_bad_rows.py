@@ -14,8 +14,7 @@ import headwater as hw
 from headwater.public.cascade import counts as pool
 from headwater.public.marginals.model import without_nulls
 from headwater.public.protocol import null_records
-from headwater.public.tally import BadRow, Tally, row_texts
-from headwater.secret.read.columnar import as_text
+from headwater.public.tally import BadRow, Tally, item_of, row_text, row_texts
 
 SCHEMA = hw.Schema(
     age=hw.Integer(0, 100, outside="error"),
@@ -90,7 +89,7 @@ def test_a_bad_row_that_cannot_be_written_as_json_stops_nothing(table: Any) -> N
     (bad,) = row_texts(table, [BadRow(0, hw.TableError("wrong", "other"))])
     assert "500" in bad.text
     if isinstance(table, pa.Table):
-        assert as_text(table) == bad.text
+        assert "500" in row_text({name: item_of(table[name], 0) for name in table.column_names})
 
 
 @pytest.mark.parametrize("mechanism", ["cascade", "paper", "marginals"])

@@ -32,8 +32,8 @@ from headwater.public.numbers import Integer, Number
 from headwater.public.person import Person
 from headwater.public.schema import Schema
 from headwater.public.tally import BadRow, row_texts
-from headwater.secret.read.json_lines import DEEPEST
 from headwater.secret.read.source import read_bytes
+from headwater.secret.read.text import DEEPEST
 from headwater.service.write import lines_of
 from headwater.synthesizer import Synthesizer
 from tests.support.nightly import NIGHTLY

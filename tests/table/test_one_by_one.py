@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from headwater import Boolean, Category, Datetime, Integer, Number, Schema, TableError, TimeOfDay, unit_cube
 from headwater.public.columns import Column
-from headwater.secret.read.source import read_points
+from headwater.secret.read.source import read
 
 BIG = 2**53 + 1
 GAPS: list[Any] = [None, float("nan"), np.nan, pd.NA, pd.NaT, Decimal("nan"), np.datetime64("NaT"), ""]
@@ -282,7 +282,7 @@ TEXTS += [str(BIG), "9" * 5000]
 
 def points_of(path: Path, schema: Schema) -> list[list[float]] | None:
     try:
-        return [point for points in read_points(path, schema) for point in points.tolist()]
+        return [point for table in read(path, schema) for point in schema.encode(table).tolist()]
     except TableError:
         return None
 
@@ -341,8 +341,9 @@ def test_json_lines_one_by_one(column: Column, data: st.DataObject) -> None:
         def points(lines: list[str]) -> list[list[float]] | None:
             path.write_text("".join(line + "\n" for line in lines))
             try:
-                found = read_points(path, Schema(x=column), ignore_extra=True)
-                return [point for batch in found for point in batch.tolist()]
+                schema = Schema(x=column)
+                found = [schema.encode(table).tolist() for table in read(path, schema, ignore_extra=True)]
+                return [point for points in found for point in points]
             except TableError:
                 return None
 

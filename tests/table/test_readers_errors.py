@@ -220,7 +220,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         import os, sys
         from headwater.public.numbers import Number
         from headwater.public.errors import TableError
-        from headwater.secret.read import read
+        from headwater.secret.read.source import read
         from headwater.public.schema import Schema
         import pyarrow.csv, pyarrow.parquet
         os.chdir(sys.argv[1])

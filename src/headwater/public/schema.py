@@ -43,7 +43,7 @@ FILE_KEYS = {
     "multiline": "multiline",
     "ignore_extra": "ignore_extra",
 }
-"""Keys at the top of a schema file, and the fields of `headwater.secret.read.Options` that they are."""
+"""Keys at the top of a schema file, and the fields of `headwater.secret.read.fields.Options` that they are."""
 
 CHANGING = ("bad_rows", *FILE_KEYS)
 """Keys of a schema that may change during a run: how files are read, and what happens to bad rows."""
@@ -499,7 +499,7 @@ def declared_options(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_as(schema: object, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of `headwater.secret.read.Options`: what is given, else what the schema declares about files."""
+    """Fields of `headwater.secret.read.fields.Options`: what is given, else what the schema declares about files."""
     declared = getattr(schema, "reading", {})
     found = {FILE_KEYS[key]: value for key, value in declared.items()}
     unsaid = (None, False)  # what is given so says nothing, but for what a caller turns off

@@ -26,9 +26,9 @@ from headwater.public.tally import Tally
 from headwater.run import Run
 from headwater.run.lock import StoreError
 from headwater.secret.batch import Batch, in_order
-from headwater.secret.read.json_lines import is_json
 from headwater.secret.read.lines import ArrayLines
 from headwater.secret.read.source import read_bytes
+from headwater.secret.read.text import is_json
 from headwater.service.answers import ProblemError, busy, of_table
 from headwater.service.render import Cache
 from headwater.service.settings import Limits, RunSettings

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
 from headwater.public.errors import TableError
 from headwater.public.tables import pyarrow
 from headwater.public.tally import item_of, row_text
-from headwater.secret.read.batch import Part
-from headwater.secret.read.fields import Fields
+from headwater.secret.read.batch import Batch
+from headwater.secret.read.fields import Fields, Options
 from headwater.secret.read.lines import Input, changed, refused, seal_of
-from headwater.secret.read.options import Options
 
 _BYTES_OF_TEXT = (("is_string", "binary"), ("is_large_string", "large_binary"), ("is_string_view", "binary_view"))
-
-
-def as_text(row: Any) -> str:  # noqa: ANN401 - a pyarrow.Table of one row
-    return row_text({name: item_of(row[name], 0) for name in row.column_names})
 
 
 def parquet_file(file: Any) -> Any:  # noqa: ANN401 - a path or a file of pyarrow; a pyarrow.parquet.ParquetFile
@@ -31,109 +25,106 @@ def parquet_file(file: Any) -> Any:  # noqa: ANN401 - a path or a file of pyarro
     return pyarrow("parquet").ParquetFile(file, metadata=opened.metadata, read_dictionary=coded)
 
 
-def _check_memory(column: Any) -> None:  # noqa: ANN401 - a pyarrow.Array
-    """Raise Arrow's error if a damaged file holds offsets or indices that would end the process when used."""
-    pa, types = pyarrow(), pyarrow("types")
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if types.is_dictionary(column.type):
-        _check_memory(column.dictionary)
-        column = pa.DictionaryArray.from_arrays(column.indices, pa.nulls(len(column.dictionary)), safe=False)
-    for is_text, same in _BYTES_OF_TEXT:
-        if getattr(types, is_text)(column.type):
-            column = column.view(getattr(pa, same)())
-    column.validate(full=not types.is_temporal(column.type) and not types.is_decimal(column.type))
-
-
 class ColumnarFile:
-    """One Parquet or Arrow file."""
+    """The records of one Parquet or Arrow file, from its start or from where an earlier run stopped."""
 
-    ended, idle, unfinished = True, False, 0  # such a file is complete when it is there
+    idle = False  # such a file is complete when it is there
 
     def __init__(self, source: Input, fields: Fields, options: Options, place: dict[str, Any] | None = None) -> None:
         if source.path is None and source.data is None:
             remedy = "write it to a file first, or pipe in CSV or JSON lines"
             raise TableError("Parquet and Arrow cannot be read from standard input", remedy, file=source.name)
         self.source, self._fields, self._options = source, fields, options
-        self._at_first, self._sha256 = self.seal, self._digest()
-        if place is not None and place["sha256"] != self._sha256:
-            raise changed(source.name, "changed")
-        self._row = place["row"] if place else 0
-        self._rest: Any = None  # rows that were read and not handed out yet
+        self._rest, self._ahead = list[Any](), 0  # tables that were read and not taken yet, and their rows
         try:
-            held = source.data is not None
-            self._file = pyarrow().BufferReader(source.data) if held else pyarrow().OSFile(os.fspath(source.path or ""))
+            self._sha256 = ""
+            if source.path is not None:
+                with open(source.path, "rb") as whole:
+                    self._sha256 = hashlib.file_digest(whole, "sha256").hexdigest()
+            memory = source.data is not None
+            self._file = pyarrow().BufferReader(source.data) if memory else pyarrow().OSFile(str(source.path))
         except OSError as error:
             raise refused(source.name, error) from None
+        if place is not None and place["sha256"] != self._sha256:
+            raise changed(source.name, "changed")
+        self._row, self._at_first = place["row"] if place else 0, self._seal()
         self._tables = self._parquet() if source.format == "parquet" else self._arrow()
-
-    def _digest(self) -> str:
-        if self.source.path is None:
-            return ""
-        with open(self.source.path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-    @property
-    def seal(self) -> str:
-        try:
-            return seal_of(self.source.path, self.source.name) if self.source.path else ""
-        except TableError:
-            if getattr(self, "_at_first", None) is None:
-                raise
-            raise changed(self.source.name, "was removed") from None
 
     @property
     def place(self) -> dict[str, Any]:
+        """Where reading stopped, as a JSON object."""
         return {"row": self._row, "sha256": self._sha256}
+
+    def _seal(self) -> str:
+        return seal_of(self.source) if self.source.path else ""
+
+    def seal(self) -> str:
+        """The seal of the file, which must be as it was."""
+        try:
+            if self._seal() == self._at_first:
+                return self._at_first
+        except TableError:
+            raise changed(self.source.name, "was removed") from None
+        raise changed(self.source.name, "changed")
 
     def close(self) -> None:
         self._file.close()
 
-    def next(self, limit: int, wait: float) -> Part | None:
-        """At most ``limit`` of the next rows; None at the end."""
-        readable = True
-        while not self._rest:
+    def ahead(self, records: int, wait: float) -> int:
+        """Read ahead so many rows, and say how many there are: fewer at the end."""
+        while self._ahead < records:
+            readable, table = True, None
             try:
-                self._rest = next(self._tables, None)
+                table = next(self._tables, None)
             except (TableError, MemoryError):
                 raise
             except Exception:  # of the library; the message may hold data
                 readable = False
-            if self.seal != self._at_first:
-                raise changed(self.source.name, "changed")
+            self.seal()
             if not readable:
                 kind = self.source.format.capitalize()
                 problem = f"the file cannot be read as {kind}: it is of another kind or damaged"
                 raise TableError(problem, "check that it was written to its end", file=self.source.name)
-            if self._rest is None:
-                return None
-        table, self._rest = self._rest.slice(0, limit), self._rest.slice(limit)
-        self._row += table.num_rows
-        return Part(table, table.num_rows, text=lambda row: as_text(table.slice(row, 1)))
+            if table is None:
+                break
+            self._rest.append(table)
+            self._ahead += table.num_rows
+        return min(self._ahead, records)
+
+    def take(self, records: int) -> Batch:
+        """The next rows, which have been read ahead."""
+        table = pyarrow().concat_tables(self._rest)
+        self._rest, table = [table.slice(records)], table.slice(0, records)
+        self._row += records
+        self._ahead -= records
+
+        def text(row: int) -> str:
+            one = table.slice(row, 1)
+            return row_text({name: item_of(one[name], 0) for name in one.column_names})
+
+        return Batch(table, records, text=text, file=self.source.name)
 
     def _parquet(self) -> Iterator[Any]:
         file = parquet_file(self._file)
-        indices = self._indices(file.schema_arrow)
+        wanted = [file.schema_arrow.names[index] for index in self._indices(file.schema_arrow)]
         group, skip = 0, self._row
         while group < file.num_row_groups and skip >= file.metadata.row_group(group).num_rows:
             skip -= file.metadata.row_group(group).num_rows
             group += 1
-        wanted = [file.schema_arrow.names[index] for index in indices]
-        rows, groups = self._options.batch_rows, list(range(group, file.num_row_groups))
-        batches = file.iter_batches(rows, row_groups=groups, columns=wanted) if groups else iter(())
-        yield from self._selected((batch.select(wanted) for batch in batches), skip)
+        groups = list(range(group, file.num_row_groups))
+        batches = file.iter_batches(self._options.batch_rows, row_groups=groups, columns=wanted) if groups else iter(())
+        yield from self._checked((batch.select(wanted) for batch in batches), skip)
 
     def _arrow(self) -> Iterator[Any]:
         pa = pyarrow()
-        start = self._file.read(6)
+        in_file = self._file.read(6) == b"ARROW1"
         self._file.seek(0)
-        in_file = start == b"ARROW1"
         opened = pa.ipc.open_file(self._file) if in_file else pa.ipc.open_stream(self._file)
         indices = self._indices(opened.schema)
         batches = map(opened.get_batch, range(opened.num_record_batches)) if in_file else iter(opened)
-        yield from self._selected((batch.select(indices) for batch in batches), self._row)
+        yield from self._checked((batch.select(indices) for batch in batches), self._row)
 
-    def _selected(self, batches: Iterator[Any], skip: int) -> Iterator[Any]:
+    def _checked(self, batches: Iterator[Any], skip: int) -> Iterator[Any]:
         for batch in batches:
             for column in batch.columns:
                 _check_memory(column)
@@ -152,3 +143,17 @@ class ColumnarFile:
                 remedy = "write plain values only"
                 raise TableError("a column of nested values", remedy, file=self.source.name, column=name)
         return indices
+
+
+def _check_memory(column: Any) -> None:  # noqa: ANN401 - a pyarrow.Array
+    """Raise Arrow's error if a damaged file holds offsets or indices that would end the process when used."""
+    pa, types = pyarrow(), pyarrow("types")
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if types.is_dictionary(column.type):
+        _check_memory(column.dictionary)
+        column = pa.DictionaryArray.from_arrays(column.indices, pa.nulls(len(column.dictionary)), safe=False)
+    for is_text, same in _BYTES_OF_TEXT:
+        if getattr(types, is_text)(column.type):
+            column = column.view(getattr(pa, same)())
+    column.validate(full=not types.is_temporal(column.type) and not types.is_decimal(column.type))

@@ -1,4 +1,4 @@
-"""The columns that a file must have: given by the schema, never by the file."""
+"""What is declared about files: how they are to be read, and which columns they must have."""
 
 from __future__ import annotations
 
@@ -11,22 +11,59 @@ from typing import Any
 from headwater.public.categories import Category
 from headwater.public.columns import Column
 from headwater.public.errors import PERSON_MISSING, TableError, listed
-from headwater.public.numbers import Number, WrittenNumber
-from headwater.public.schema import InputSchema
+from headwater.public.numbers import Number
+from headwater.public.schema import InputSchema, check_delimiter, check_input_format, encoding_of
+from headwater.public.tally import check_policy
 
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 EXTRA = "add them to the schema, or leave them out: ignore_extra = true at the top of the schema file"
 
 
 @dataclass(frozen=True)
+class Options:
+    """How files are to be read."""
+
+    format: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    multiline: bool = False
+    ignore_extra: bool = False
+    batch_rows: int = 65536
+    block_bytes: int = 1 << 22
+    line_bytes: int = 1 << 26
+    follow: bool = False
+    poll_seconds: float = 1.0
+    stdin_continues: bool = False
+    bad_rows: str = "stop"
+
+    def __post_init__(self) -> None:
+        check_policy(self.bad_rows)
+        if self.format is not None:
+            check_input_format(self.format)
+        if self.delimiter is not None:
+            check_delimiter(self.delimiter)
+        encoding_of(self.encoding)
+        for name in ("batch_rows", "block_bytes", "line_bytes", "poll_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0")
+
+
+@dataclass(frozen=True)
 class Fields:
-    """The columns of a schema, in its order."""
+    """The columns of a schema, in its order: given by the schema, never by the file."""
 
     columns: Mapping[str, Column]
     ignore_extra: bool = False
     named: bool = True
     person: str | None = None
     """The column that names the person, if there is one: the schema does not name it."""
+
+    @staticmethod
+    def of(schema: Any, *, ignore_extra: bool = False) -> Fields:  # noqa: ANN401 - a Schema or a UnitCube
+        if not hasattr(schema, "columns"):
+            return Fields({f"x{axis}": Number(0, 1) for axis in range(schema.dimension)}, ignore_extra, named=False)
+        person = schema.person if isinstance(schema, InputSchema) else None
+        return Fields(schema.columns, ignore_extra, person=person)
 
     def empty_is_text(self, name: str) -> bool:
         column = self.columns[name]
@@ -41,7 +78,12 @@ class Fields:
                 raise TableError(problem, "give a file with one column for each axis")
             return list(range(len(names)))
         if missing := [name for name in names if name not in header]:
-            raise self._absent(missing, header, delimiter)
+            problem = f"missing column {listed(missing)}"
+            if delimiter is not None and (remedy := self.other_delimiter(delimiter.join(header), delimiter)):
+                raise TableError(problem, remedy)
+            if missing == [self.person]:
+                raise TableError(f"{problem}, which names the person", PERSON_MISSING)
+            raise TableError(problem, "the first line must hold the column names, as the schema writes them")
         if twice := [name for name in names if header.count(name) > 1]:
             raise TableError(f"two columns have the same name ({listed(twice)})", "rename one of them")
         if (extra := len(header) - len(names)) and not self.ignore_extra:
@@ -49,49 +91,14 @@ class Fields:
             raise TableError(f"{extra} column(s) that the schema does not name{also}", EXTRA)
         return [header.index(name) for name in names]
 
-    def _absent(self, missing: list[str], header: Sequence[str], delimiter: str | None) -> TableError:
-        problem = f"missing column {listed(missing)}"
-        if delimiter is not None and (other := divided_by(delimiter.join(header), delimiter, set(self.columns))):
-            return TableError(problem, _declare(other))
-        if missing == [self.person]:
-            return TableError(f"{problem}, which names the person", PERSON_MISSING)
-        return TableError(problem, "the first line must hold the column names, as the schema writes them")
-
-
-def divided_by(header: str, delimiter: str, names: set[str]) -> str | None:
-    found = {}
-    for mark in DELIMITERS:
-        with suppress(csv.Error, StopIteration):
-            found[mark] = len(names & set(next(csv.reader([header], delimiter=mark, strict=True))))
-    best = max(found, key=lambda mark: found[mark], default=delimiter)
-    return best if found and found[best] > found.get(delimiter, 0) else None
-
-
-def _declare(delimiter: str) -> str:
-    wrote = "\\t" if delimiter == "\t" else delimiter
-    return f'its fields are divided by {DELIMITERS[delimiter]}: declare delimiter = "{wrote}" in the schema file'
-
-
-def other_delimiter(header: str, delimiter: str, names: set[str]) -> TableError | None:
-    other = divided_by(header, delimiter, names)
-    return None if other is None else TableError("a header that is divided otherwise", _declare(other))
-
-
-def fields_of(schema: Any, ignore_extra: bool = False) -> Fields:  # noqa: ANN401 - a Schema or a UnitCube
-    if not hasattr(schema, "columns"):
-        return Fields({f"x{axis}": Number(0, 1) for axis in range(schema.dimension)}, ignore_extra, named=False)
-    person = schema.person if isinstance(schema, InputSchema) else None
-    return Fields(schema.columns, ignore_extra, person=person)
-
-
-def usual_text(column: Column) -> bool:
-    """Whether values are written in the usual way, and no value is also one of the column's ``null_values``."""
-    if getattr(column, "format", None) is not None or (isinstance(column, WrittenNumber) and not column.is_plain):
-        return False
-    for text in column.null_values:
-        try:
-            if column.text(text) is not None:
-                return False
-        except TableError:
-            continue
-    return True
+    def other_delimiter(self, header: str, delimiter: str) -> str | None:
+        """What to do if the first line of a file shows more of the columns when it is divided otherwise."""
+        found = {}
+        for mark in DELIMITERS:
+            with suppress(csv.Error, StopIteration):
+                found[mark] = len(self.columns.keys() & set(next(csv.reader([header], delimiter=mark, strict=True))))
+        best = max(found, key=lambda mark: found[mark], default=delimiter)
+        if found.get(best, 0) <= found.get(delimiter, 0):
+            return None
+        wrote = "\\t" if best == "\t" else best
+        return f'its fields are divided by {DELIMITERS[best]}: declare delimiter = "{wrote}" in the schema file'

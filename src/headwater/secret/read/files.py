@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from headwater.public.errors import TableError
+from headwater.secret.read.fields import Options
 from headwater.secret.read.lines import (
     DAMAGED,
     STANDARD_INPUT,
     WAYS_OUT,
     Input,
     InputChangedError,
-    WholeFile,
     changed,
     refused,
     seal_of,
 )
-from headwater.secret.read.options import Options
 
 StrPath = str | os.PathLike[str]
 Paths = StrPath | Sequence[StrPath] | Input
@@ -70,9 +69,12 @@ class Files:
         self._options = options
         if not self._paths:
             raise ValueError("name at least one file")
+        here = [isinstance(path, Input) or os.path.exists(path) for path in self._paths]
         self.piped = any(isinstance(path, str) and is_pipe(path) for path in self._paths)
         if self.piped and len(self._paths) > 1:
             raise ValueError("standard input (-) or a named pipe cannot be read together with anything else")
+        self.whole = not self.piped and all(here)
+        self.given: str = "records" if isinstance(self._paths[0], Input) else self._paths[0]
         self.finished: dict[str, list[str]] = {}
         """The seals of finished files, by name: there may be several of one name, in several folders."""
         self.current = ""
@@ -82,53 +84,52 @@ class Files:
         self._seals: dict[tuple[str, bool], tuple[Any, str]] = {}
         self._folders, self._unread = set[str](), set[str]()
 
-    @property
-    def given(self) -> str:
-        return "records" if isinstance(self._paths[0], Input) else self._paths[0]
-
-    @property
-    def whole(self) -> bool:
-        return not self.piped and all(isinstance(path, Input) or os.path.exists(path) for path in self._paths)
-
     def look(self, seal: str = "") -> list[Input]:
         """The files that are there now and are not finished, in order; an error if one that was read has changed."""
+        found = [one for path in self._paths for one in self._inputs(path)]
         if self.piped or isinstance(self._paths[0], Input):
-            return [self._input(path) for path in self._paths]
-        self._folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in map(str, self._paths)}
-        found = [self._input(name) for path in self._paths for name in self._expand(str(path))]
+            return found
         left = {name: list(seals) for name, seals in self.finished.items()}
-        same = {one.name for one in found if one.key in left and _removed(left[one.key], self._seal(one, raw=True))}
+        same = set[str]()
+        for one in found:
+            if one.key in left and (now := self._seal(one, text=False)) in left[one.key]:
+                left[one.key].remove(now)
+                same.add(one.name)
         names, unread = {one.key for one in found}, list[Input]()
         for one in found:
-            if one.name not in same:
-                if left.get(one.key):
-                    raise changed(one.name, "was read to its end, and holds other records than were in it")
-                if not self._is_compressed(one, names, seal):
-                    unread.append(one)
+            if one.name in same:
+                continue
+            if left.get(one.key):
+                raise changed(one.name, "was read to its end, and holds other records than were in it")
+            if not (self.current or left) or not self._is_compressed(one, names, seal):
+                unread.append(one)
         self._unread = {one.key for one in unread}
         self.look_beside()
         return unread
 
-    def look_beside(self, *, fresh: str = "") -> None:
+    def look_beside(self, fresh: str = "") -> None:
         """Refuse what has appeared beside files that were read, but for a ``fresh`` one, whose neighbours are noted."""
         read = {*self.finished, self.current} - {""}
         stems: dict[str, list[str]] = {}
         for name in read:
             stems.setdefault(stem_of(name)[0], []).append(name)
         there: dict[str, int] = {}
-        for entry in (one for folder in self._folders for one in _entries(folder)):
-            name = entry.name
-            if name in read or name[0] == "." or name.endswith(_UNFINISHED):
-                continue
-            of = [one for end in range(1, len(name) + 1) for one in stems.get(name[:end], ()) if is_beside(name, one)]
-            if of and entry.is_file():
-                there[name] = entry.stat().st_size
-                known = self.beside.get(name) == there[name] or (name in self.beside and name in self._unread)
-                if not known and of != [fresh]:
-                    problem = (
-                        f"it has {'changed' if name in self.beside else 'appeared'} next to {of[0]}, which was read"
-                    )
-                    raise InputChangedError(f"{problem}, and may hold records of it", WAYS_OUT, file=entry.path)
+        for folder in self._folders if read else ():
+            with suppress(OSError), os.scandir(folder or ".") as entries:
+                for entry in entries:
+                    name = entry.name
+                    if name in read or name[0] == "." or name.endswith(_UNFINISHED):
+                        continue
+                    same = [one for end in range(1, len(name) + 1) for one in stems.get(name[:end], ())]
+                    of = [one for one in same if is_beside(name, one)]
+                    if not of or not entry.is_file():
+                        continue
+                    there[name] = entry.stat().st_size
+                    known = self.beside.get(name) == there[name] or (name in self.beside and name in self._unread)
+                    if not known and of != [fresh]:
+                        what = "changed" if name in self.beside else "appeared"
+                        problem = f"it has {what} next to {of[0]}, which was read, and may hold records of it"
+                        raise InputChangedError(problem, WAYS_OUT, file=entry.path)
         self.beside = there
 
     def begin(self, source: Input) -> None:
@@ -150,7 +151,7 @@ class Files:
                 return False
             seals = [seal for name in alike for seal in self.finished[name]]
         try:
-            if not seals or self._seal(source, raw=False) in seals:
+            if not seals or self._seal(source, text=True) in seals:
                 return True
         except TableError as error:
             if self._options.follow and plain in names and error.problem == DAMAGED.problem:
@@ -158,81 +159,67 @@ class Files:
             raise
         raise changed(source.name, "has the name of a file that was read to its end, and holds other records")
 
-    def _seal(self, source: Input, *, raw: bool) -> str:
+    def _seal(self, source: Input, *, text: bool) -> str:
         """The seal of a file, or of its text; looked at once, unless it changes."""
-        assert source.path is not None  # noqa: S101 - for the type checker
         try:
-            now = os.stat(source.path)
+            now = os.stat(source.name)
         except OSError as error:
             raise refused(source.name, error) from None
         status = (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
-        known = self._seals.get((source.name, raw))
+        known = self._seals.get((source.name, text))
         if known is None or known[0] != status:
-            known = status, seal_of(source.path, source.name) if raw else _text_seal(source)
-            self._seals[source.name, raw] = known
+            known = self._seals[source.name, text] = status, seal_of(source, text=text)
         return known[1]
 
-    def _expand(self, path: str) -> list[str]:
-        if not os.path.exists(path) and os.path.basename(path) in self.finished:
+    def _inputs(self, path: str | Input) -> list[Input]:
+        """What a path names: a file, standard input, or the files of a folder."""
+        if isinstance(path, Input):
+            return [path]
+        if path == "-":
+            return [Input(STANDARD_INPUT, None, self._options.format or "csv", None, self._options.delimiter or ",")]
+        if self.piped:
+            return [self._input(path, pipe=True)]
+        folder = os.path.isdir(path)
+        self._folders.add(path if folder else os.path.dirname(path))
+        if os.path.basename(path) in self.finished and not os.path.exists(path):
             return []
         try:
             os.stat(path)
-            if not os.path.isdir(path):
-                return [path]
-            names = [name for name in sorted(os.listdir(path)) if not (name[0] == "." or name.endswith(_UNFINISHED))]
+            names = [one for one in sorted(os.listdir(path)) if one[0] != "."] if folder else []
         except OSError as error:
             raise refused(path, error) from None
-        here = os.path.realpath(path)  # a link to a file of the folder is no other file
-        return [one for name in names if not _leads_into(one := os.path.join(path, name), here)]
+        if not folder:
+            return [self._input(path)]
+        inside, here = (
+            [os.path.join(path, one) for one in names if not one.endswith(_UNFINISHED)],
+            os.path.realpath(path),
+        )
+        # a link to a file of the folder is no other file
+        own = [one for one in inside if not os.path.islink(one) or os.path.dirname(os.path.realpath(one)) != here]
+        for one in own:
+            if os.path.isdir(one):
+                raise TableError("a folder inside a folder", "name the inner folder itself", file=one)
+            if is_pipe(one):
+                raise TableError("a pipe inside a folder", "name the pipe itself", file=one)
+        return [self._input(one) for one in own]
 
-    def _input(self, path: str | Input) -> Input:
-        if isinstance(path, Input):
-            return path
-        options = self._options
-        if path == "-":
-            return Input(STANDARD_INPUT, None, options.format or "csv", None, options.delimiter or ",")
-        stem, suffix = os.path.splitext(path.lower())
+    def _input(self, path: str, *, pipe: bool = False) -> Input:
+        options, (stem, suffix) = self._options, os.path.splitext(path.lower())
         compression = _COMPRESSIONS.get(suffix)
-        name = stem if compression else path.lower()
-        kind = options.format or next((_FORMATS[part] for part in _endings(name) if part in _FORMATS), None)
-        delimiter = options.delimiter or ("\t" if ".tsv" in _endings(name) else ",")
-        if os.path.isdir(path):
-            raise TableError("a folder inside a folder", "name the inner folder itself", file=path)
+        parts = os.path.basename(stem if compression else path.lower()).split(".")[1:]
+        while len(parts) > 1 and parts[-1][:1].isdigit():
+            parts.pop()
+        ending = f".{parts[-1].split('-')[0]}" if parts else ""
+        kind = options.format or _FORMATS.get(ending)
         if kind is None:
             remedy = "give it an ending such as .csv or .parquet, or declare input_format in the schema file"
             raise TableError("the name does not say what is in the file", remedy, file=path)
-        if is_pipe(path):
-            if not self.piped:
-                raise TableError("a pipe inside a folder", "name the pipe itself", file=path)
-            if compression:
-                raise TableError("a compressed pipe", "decompress on the way into the pipe", file=path)
-            return Input(path, None, kind, None, delimiter)
+        if compression and pipe:
+            raise TableError("a compressed pipe", "decompress on the way into the pipe", file=path)
         if compression and kind in ("parquet", "arrow"):
             raise TableError("a compressed Parquet or Arrow file", "decompress it first", file=path)
-        return Input(path, Path(path), kind, compression, delimiter)
-
-
-def _removed(seals: list[str], seal: str) -> bool:
-    if seal not in seals:
-        return False
-    seals.remove(seal)
-    return True
-
-
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    with suppress(OSError), os.scandir(folder or ".") as entries:
-        yield from entries
-
-
-def _endings(name: str) -> list[str]:
-    parts = os.path.basename(name).split(".")[1:]
-    while len(parts) > 1 and parts[-1][:1].isdigit():
-        parts.pop()
-    return [f".{part.split('-')[0]}" for part in parts[-1:]]
-
-
-def _leads_into(path: str, folder: str) -> bool:
-    return os.path.islink(path) and os.path.dirname(os.path.realpath(path)) == folder
+        delimiter = options.delimiter or ("\t" if ending == ".tsv" else ",")
+        return Input(path, None if pipe else Path(path), kind, None if pipe else compression, delimiter)
 
 
 def is_pipe(path: str) -> bool:
@@ -240,17 +227,3 @@ def is_pipe(path: str) -> bool:
         return path == "-" or stat.S_ISFIFO(os.stat(path).st_mode)
     except OSError:
         return False
-
-
-def _text_seal(source: Input) -> str:
-    """The seal of what a file holds, decompressed."""
-    if source.compression is None:
-        assert source.path is not None  # noqa: S101 - for the type checker
-        return seal_of(source.path, source.name)
-    file = WholeFile(source)
-    try:
-        while file.read(1 << 20):
-            pass
-        return file.edges.seal
-    finally:
-        file.close()

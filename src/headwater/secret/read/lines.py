@@ -1,10 +1,8 @@
-"""Lines of text: the bytes of an input, decompressed and in UTF-8, and where records end in them."""
+"""Lines of text: the bytes of an input, decompressed and in UTF-8, where records end, and how far they were taken."""
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
 import hashlib
 import io
 import lzma
@@ -13,7 +11,6 @@ import re
 import select
 import sys
 import time
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -25,10 +22,12 @@ from numpy.typing import NDArray
 from headwater.public.errors import TableError, UnreadableFileError
 from headwater.public.schema import encoding_of
 from headwater.public.tables import pyarrow
+from headwater.secret.read.fields import Options
 
 Offsets = NDArray[np.int64]
 
 STANDARD_INPUT = "standard input"
+MARK = codecs.BOM_UTF8  # what some editors put before text
 DAMAGED = TableError(
     "the compressed data is damaged or cut short", "make the file anew, and rename it when it is whole"
 )
@@ -37,7 +36,7 @@ WAYS_OUT = (
     "files may only grow: pipe in a log that is renamed or cut (tail -F log.csv | headwater run -), write files with "
     "dated names into a folder, send it by Vector or Fluent Bit to the service, or use Kafka"
 )
-_PIECE = 1 << 16
+_PIECE = 1 << 16  # as much as a pipe holds
 _STRIDE = 1 << 17  # so much text at a time that comparisons stay in the cache
 _QUOTE, _NEWLINE = 0x22, 0x0A
 
@@ -77,8 +76,11 @@ class Input(NamedTuple):
         return self.path.name if self.path else "-"
 
 
+# ---- bytes
+
+
 class Edges:
-    """The size of what was read, and its beginning and its end: whether it is still there can be seen from them."""
+    """How much was read, and its beginning and its end: whether it is still there can be seen from them."""
 
     def __init__(self) -> None:
         self.size, self.head, self.tail = 0, b"", b""
@@ -89,134 +91,154 @@ class Edges:
             self.head += data[: EDGE - len(self.head)]
         self.tail = (self.tail + data[-EDGE:])[-EDGE:]
 
-    def begin(self, file: IO[bytes]) -> bool:
-        number = file.fileno()
-        tail = os.pread(number, len(self.tail), self.size - len(self.tail))
-        return tail == self.tail and os.pread(number, len(self.head), 0) == self.head
-
-    @property
     def seal(self) -> str:
         return f"{self.size}-{hashlib.sha256(self.head + self.tail).hexdigest()[:16]}"
 
 
-def seal_of(path: Path, name: str) -> str:
-    """The seal of a file as it lies there."""
+def seal_of(source: Input, *, text: bool = False) -> str:
+    """The seal of a file as it lies there, or of its ``text``, decompressed."""
+    if text and source.compression is not None:
+        with Compressed(source) as file:
+            while file.read(1 << 20):
+                pass
+            return Edges.seal(file)
     found = Edges()
     try:
-        with open(path, "rb", buffering=0) as file:
-            found.size = os.fstat(file.fileno()).st_size
-            found.head = os.pread(file.fileno(), EDGE, 0)
-            found.tail = os.pread(file.fileno(), EDGE, max(found.size - EDGE, 0))
+        with open(str(source.path), "rb", buffering=0) as raw:
+            found.size = os.fstat(raw.fileno()).st_size
+            found.head = os.pread(raw.fileno(), EDGE, 0)
+            found.tail = os.pread(raw.fileno(), EDGE, max(found.size - EDGE, 0))
     except OSError as error:
-        raise refused(name, error) from None
-    return found.seal
+        raise refused(source.name, error) from None
+    return found.seal()
 
 
-class GrowingFile:
-    """A file of text as it is."""
+class GrowingFile(Edges):
+    """A file of text as it is. It is opened for every read, since another one may have its name now."""
 
-    ended = False
-    most = 1 << 30
+    ended, most = False, 1 << 30
 
     def __init__(self, source: Input, look: Callable[[], None]) -> None:
-        assert source.path is not None  # noqa: S101 - for the type checker
-        self._path, self._name, self._look = source.path, source.name, look
-        self.edges = Edges()
+        super().__init__()
+        self._source, self._look = source, look
 
     def read(self, size: int, wait: float = 0) -> bytes:
-        data = self._read(size)
-        if not data and wait:
-            time.sleep(wait)
-            data = self._read(size)
-        return data
-
-    def _read(self, size: int) -> bytes:
-        before = self.edges.size
+        """The next bytes; none at the end, after ``wait`` seconds."""
+        name, before = self._source.name, self.size
         try:
-            with open(self._path, "rb", buffering=0) as file:
+            with open(str(self._source.path), "rb", buffering=0) as file:
                 file.seek(before)
                 data = file.read(size)
                 # Looked at after reading: if all is as it was now, it was so when these bytes were read.
                 if os.fstat(file.fileno()).st_size < before + len(data):
-                    raise changed(self._name, "became shorter")
-                if not self.edges.begin(file):
-                    raise changed(self._name, "changed")
+                    raise changed(name, "became shorter")
+                tail = os.pread(file.fileno(), len(self.tail), before - len(self.tail))
+                if tail != self.tail or os.pread(file.fileno(), len(self.head), 0) != self.head:
+                    raise changed(name, "changed")
         except FileNotFoundError as error:
-            raise (changed(self._name, "was removed") if before else refused(self._name, error)) from None
+            raise (changed(name, "was removed") if before else refused(name, error)) from None
         except OSError as error:
-            raise refused(self._name, error) from None
+            raise refused(name, error) from None
         self._look()
-        self.edges.add(data)
+        self.add(data)
+        if wait and not data:
+            time.sleep(wait)
         return data
-
-    @property
-    def seal(self) -> str:
-        return self.edges.seal
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-class WholeFile:
+class Compressed(Edges):
     """A compressed file, which is whole when it is there: what it holds, decompressed."""
 
     ended, most = False, 1 << 30
 
     def __init__(self, source: Input) -> None:
-        assert source.path is not None  # noqa: S101 - for the type checker
-        self._path, self._name = source.path, source.name
-        self._at_first = seal_of(self._path, self._name)
-        self._file: IO[bytes] = open(source.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
-        self.edges = Edges()
-        self._plain: Any = None
-        self._kind = source.compression
+        super().__init__()
+        self._source, self._at_first = source, seal_of(source)
+        self._file: IO[bytes] = open(str(source.path), "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        if source.compression == "xz":
+            self._plain: Any = _Xz(self._file)
+        else:
+            self._plain = pyarrow().CompressedInputStream(pyarrow().PythonFile(self._file, "r"), source.compression)
 
     def read(self, size: int, wait: float = 0) -> bytes:
         """The next bytes, none at the end."""
-        damaged = False
+        data = None
         try:
-            self._plain = self._plain or _decompressed(self._file, str(self._kind))
             data = bytes(self._plain.read(size))
-            self.edges.add(data)
-        except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile):
-            damaged = True
+        except (EOFError, lzma.LZMAError):
+            pass
         except OSError as error:
             if error.errno is not None:
-                raise refused(self._name, error) from None
-            damaged = True
-        if damaged:  # outside of the handler: messages of decompressors may hold data
-            raise DAMAGED.at(file=self._name)
-        if not data and self.seal != self._at_first:
-            raise changed(self._name, "changed")
+                raise refused(self._source.name, error) from None
+        if data is None:  # outside of the handler: messages of decompressors may hold data
+            raise DAMAGED.at(file=self._source.name)
+        self.add(data)
+        if not data:
+            self.seal()
         return data
 
-    @property
     def seal(self) -> str:
-        return seal_of(self._path, self._name)
+        """The seal of the file, which must be as it was."""
+        if seal_of(self._source) != self._at_first:
+            raise changed(self._source.name, "changed")
+        return self._at_first
 
     def close(self) -> None:
         self._file.close()
 
+    def __enter__(self) -> Compressed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Xz:
+    """Compressed pieces one after another."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._piece: lzma.LZMADecompressor | None = None
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; none at the end, an error if that is inside a piece."""
+        while True:
+            if self._piece is None or self._piece.eof:
+                rest = (self._piece.unused_data if self._piece else b"") or self._file.read(_PIECE)
+                if not rest:
+                    return b""
+                self._piece = lzma.LZMADecompressor()
+            else:
+                rest = self._file.read(_PIECE) if self._piece.needs_input else b""
+                if not rest and self._piece.needs_input:
+                    raise EOFError
+            if data := self._piece.decompress(rest, size):
+                return data
+
 
 class Pipe:
-    """What is piped in: standard input, or a pipe that has a path."""
+    """What is piped in: standard input, a pipe that has a path, or bytes in memory."""
 
-    most = 1 << 16  # as much as a pipe holds
-    seal = ""
-
-    def __init__(self, path: str | None = None) -> None:
+    def __init__(self, source: Input) -> None:
+        self.most = _PIECE if source.data is None else 1 << 30
         self.stopped = self.ended = False
-        self._own = path is not None
+        self._named = source.data is None and source.name != STANDARD_INPUT
         try:
-            stream: Any = io.FileIO(path) if path else getattr(sys.stdin, "buffer", sys.stdin)
+            if source.data is not None:
+                self._stream: Any = io.BytesIO(source.data)
+            else:
+                self._stream = io.FileIO(source.name) if self._named else getattr(sys.stdin, "buffer", sys.stdin)
         except OSError as error:
-            raise refused(str(path), error) from None
-        self._stream, self._handle = stream, None
+            raise refused(source.name, error) from None
+        self._handle = None
         with suppress(OSError, AttributeError):  # not a real file, as in tests and notebooks
-            self._handle = stream.fileno()
+            self._handle = self._stream.fileno()
 
     def read(self, size: int, wait: float = 0) -> bytes:
-        """What has arrived, nothing if nothing did within ``wait`` seconds; `ended` when there will never be more."""
+        """What has come, nothing if nothing did within ``wait`` seconds; `ended` when there will never be more."""
         if self.stopped:
             return b""
         if self._handle is None:
@@ -228,70 +250,15 @@ class Pipe:
         self.ended = not data
         return data
 
+    def seal(self) -> str:
+        return ""
+
     def close(self) -> None:
-        if self._own:
+        if self._named:
             self._stream.close()
 
 
-class Memory:
-    """Bytes in memory."""
-
-    ended, most, seal = False, 1 << 30, ""
-
-    def __init__(self, data: bytes) -> None:
-        self._file = io.BytesIO(data)
-
-    def read(self, size: int, wait: float = 0) -> bytes:
-        return self._file.read(size)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-Raw = GrowingFile | WholeFile | Pipe | Memory
-
-
-def open_raw(source: Input, look: Callable[[], None] = lambda: None) -> Raw:
-    if source.data is not None:
-        return Memory(source.data)
-    if source.path is None:
-        return Pipe(None if source.name == STANDARD_INPUT else source.name)
-    return WholeFile(source) if source.compression else GrowingFile(source, look)
-
-
-def _decompressed(file: IO[bytes], compression: str) -> Any:  # noqa: ANN401 - readers of four libraries
-    match compression:
-        case "gzip":
-            return gzip.GzipFile(fileobj=file)
-        case "bz2":
-            return _Pieces(file, bz2.BZ2Decompressor)
-        case "xz":
-            return _Pieces(file, lzma.LZMADecompressor)
-    return pyarrow().CompressedInputStream(pyarrow().PythonFile(file, "r"), compression)
-
-
-class _Pieces:
-    """Compressed pieces one after another."""
-
-    def __init__(self, file: IO[bytes], kind: Callable[[], Any]) -> None:
-        self._file, self._kind = file, kind
-        self._piece: Any = None
-
-    def read(self, size: int) -> bytes:
-        """The next bytes; none at the end, an error if that is inside a piece."""
-        while True:
-            if self._piece is None or self._piece.eof:
-                rest = (self._piece.unused_data if self._piece else b"") or self._file.read(_PIECE)
-                if not rest:
-                    return b""
-                self._piece = self._kind()
-            else:
-                rest = self._file.read(_PIECE) if self._piece.needs_input else b""
-                if not rest and self._piece.needs_input:
-                    raise EOFError
-            data: bytes = self._piece.decompress(rest, size)
-            if data:
-                return data
+# ---- text
 
 
 def _surrogate(error: UnicodeError) -> tuple[str, int]:
@@ -302,37 +269,143 @@ def _surrogate(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("headwater-surrogate", _surrogate)
 
 
-class Text:
-    """The text of an input in UTF-8; of a JSON array (``array``), as lines."""
+class Lines:
+    """The text of an input in UTF-8: records that were read ahead and not taken yet, and a digest of all that were.
 
-    def __init__(self, raw: Raw, encoding: str | None, *, array: bool) -> None:
-        self.raw, self.array = raw, ArrayLines() if array else None
-        name = encoding_of(encoding)
+    A record ends with a newline; if ``multiline``, outside of quotes. Of a JSON array (``array``) each element is a
+    line. A record that is too long is let go while it is read, and a digest takes its place.
+    """
+
+    def __init__(self, source: Input, options: Options, look: Callable[[], None] = lambda: None) -> None:
+        self._options = options
+        self.multiline, self.array = options.multiline and source.format == "csv", source.format == "json"
+        self._elements = ArrayLines() if self.array else None
+        name = encoding_of(options.encoding)
         self._decoder = codecs.getincrementaldecoder(name)("headwater-surrogate") if name else None
         self._mark: bytes | None = b"" if name == "utf-16" else None  # as far as it was read
-        self._ready, self._done = b"", False
+        if source.path is None:
+            self.raw: GrowingFile | Compressed | Pipe = Pipe(source)
+        else:
+            self.raw = Compressed(source) if source.compression else GrowingFile(source, look)
+        self._name, self._ended = source.name, False
+        self.data = bytearray()
+        self.ends: Offsets = np.empty(0, dtype=np.int64)
+        """Behind each complete record in `data`."""
+        self.long = set[int]()
+        """Which of them were too long."""
+        self._inside = False  # of quotes
+        self.letting_go: Any = None
+        """The digest of a record that is too long already."""
+        self.digest, self.size, self.line, self._open = hashlib.sha256(), 0, 1, False
+        """Of what was taken: a digest, how much it is, the line behind it, and whether its last line has no end yet."""
 
     @property
-    def ended(self) -> bool:
-        return self.raw.ended and not self._ready
+    def unfinished(self) -> int:
+        """How many bytes were read of a record that has not ended."""
+        return len(self.data) - (int(self.ends[-1]) if len(self.ends) else 0)
 
-    def read(self, size: int, wait: float = 0) -> bytes:
-        """What there is next; nothing if nothing came within ``wait`` seconds."""
-        if self._decoder is None and self.array is None:
-            return self.raw.read(min(size, self.raw.most), wait)
-        while not self._ready:
-            data = self.raw.read(min(size, self.raw.most), wait)
+    def fill(self, wait: float) -> bool:
+        """Read ahead; False if nothing came within ``wait`` seconds, or at the end."""
+        text: bytes = b""
+        while not text:
+            data = text = self.raw.read(min(self._options.block_bytes, self.raw.most), wait)
             final = not data and (self.raw.ended or not wait)
-            if not data and (self._done or not final):
-                return b""
-            self._done = final
+            if not data and (self._ended or not final):
+                return False
+            self._ended = final
             if self._decoder is not None:
-                data = self._recoded(data, final)
-            self._ready = self.array.convert(data, final=final) if self.array else data
-        found, self._ready = self._ready[:size], self._ready[size:]
-        return found
+                text = self._recoded(data, final=final)
+            if self._elements is not None:
+                text = self._elements.convert(text, final=final)
+        if self.letting_go is not None:
+            cut = text.find(b"\n")
+            self.letting_go.update(text if cut < 0 else text[:cut])
+            if cut < 0:
+                return True
+            self.finish()
+            self.ends, text = self.ends[:-1], text[cut:]
+        known = len(self.data)
+        self.data += text
+        newlines = positions_of(_NEWLINE, self.data, known)
+        if self.multiline:
+            quotes = positions_of(_QUOTE, self.data, known)
+            newlines = newlines[(np.searchsorted(quotes, newlines) + self._inside) % 2 == 0]
+            self._inside = bool((self._inside + quotes.size) % 2)
+        self.ends = np.concatenate((self.ends, newlines + 1))
+        if len(self.data) > self._options.line_bytes:
+            self._let_go(len(self.ends) - len(newlines))
+        self._close_line()
+        return True
 
-    def _recoded(self, data: bytes, final: bool) -> bytes:
+    def finish(self) -> None:
+        """What was read ends here: also its last record."""
+        if self.letting_go is not None:
+            self.data += b"\0" + self.letting_go.hexdigest().encode()  # with a NUL no format takes it for a record
+            self.long.add(len(self.ends))
+            self.letting_go = None
+        if self.unfinished:
+            self.ends = np.append(self.ends, len(self.data))
+
+    def take(self, records: int) -> tuple[bytes, Offsets, set[int]]:
+        """The text of the next records, where each ends in it, and which were too long."""
+        ends, long = self.ends[:records], {row for row in self.long if row < records}
+        data = self._take(int(ends[-1]) if len(ends) else 0)
+        self.long = {row - records for row in self.long if row >= records}
+        self._open = not data.endswith(b"\n")
+        return data, ends, long
+
+    def skip(self, size: int, wait: float) -> str:
+        """Take what an earlier run took, and return its digest; none if there is not so much."""
+        while self.size < size:
+            if not len(self.ends) and not self.fill(wait):
+                if wait and not self.raw.ended:
+                    continue
+                self.finish()
+                if not self.data:
+                    return ""
+            data = self._take(min(size - self.size, len(self.data) - self.unfinished))
+            self.long = set()
+            self._open = self.size == size and not data.endswith(b"\n")
+        digest = self.digest.hexdigest()
+        self._close_line()
+        return digest
+
+    def _take(self, size: int) -> bytes:
+        data = bytes(memoryview(self.data)[:size])
+        del self.data[:size]
+        self.ends = self.ends[np.searchsorted(self.ends, size, side="right") :] - size
+        self.digest.update(data)
+        self.size += size
+        self.line += data.count(b"\n")
+        return data
+
+    def _close_line(self) -> None:
+        """Take the end of a line that was taken without it; nothing else may come behind that."""
+        if self._open and self.data and self.data != b"\r":
+            if not self.data.startswith((b"\n", b"\r\n")):
+                raise changed(self._name, "went on with its last line, which was not complete,")
+            self._open = False
+            self._take(self.data.index(b"\n") + 1)
+
+    def _let_go(self, first: int) -> None:
+        """Put digests in the place of records that are too long, from the ``first`` that was not looked at on."""
+        most = self._options.line_bytes
+        long = np.flatnonzero(np.diff(self.ends, prepend=0)[first:] - 1 > most) + first
+        for row in long[::-1].tolist():
+            start, end = int(self.ends[row - 1]) if row else 0, int(self.ends[row]) - 1
+            digest = b"\0" + hashlib.sha256(self.data[start:end]).hexdigest().encode()
+            self.data[start:end] = digest
+            self.ends[row:] -= end - start - len(digest)
+            self.long.add(row)
+        if (size := self.unfinished) > most:
+            self.letting_go = hashlib.sha256(self.data[-size:])
+            del self.data[-size:]
+            if self.multiline or self.array:  # nobody knows where it ends: it is refused
+                self.finish()
+                self.data += b"\n"
+                self.ends[-1] += 1
+
+    def _recoded(self, data: bytes, *, final: bool) -> bytes:
         if self._mark is not None and data:  # without one, the first record could say how all others are read
             self._mark += data[: 2 - len(self._mark)]
             if not any(mark.startswith(self._mark) for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -394,43 +467,6 @@ class ArrayLines:
         if text_.size:
             self._depth, self._inside = int(depth[-1]), bool(passed[-1] % 2)
         return kept + b"[" if final else kept  # an array that is not closed ends in a line that is no JSON
-
-
-class Records:
-    """Text that was read ahead, and where records end in it: with a newline, if ``multiline`` outside of quotes."""
-
-    def __init__(self, text: Text, *, multiline: bool) -> None:
-        self._text, self._multiline = text, multiline
-        self.data = bytearray()
-        """What was read and not taken yet."""
-        self.ends: Offsets = np.empty(0, dtype=np.int64)
-        """Behind each complete record in `data`."""
-        self.inside = False
-        """Whether what was read so far ends inside of quotes."""
-
-    def fill(self, size: int, wait: float) -> int:
-        """Read up to ``size`` bytes ahead; 0 if none came within ``wait`` seconds."""
-        known = len(self.data)
-        self.data += self._text.read(size, wait)
-        if len(self.data) > known:
-            newlines = positions_of(_NEWLINE, self.data, known)
-            if self._multiline:
-                quotes = positions_of(_QUOTE, self.data, known)
-                newlines = newlines[(np.searchsorted(quotes, newlines) + self.inside) % 2 == 0]
-                self.inside = bool((self.inside + quotes.size) % 2)
-            self.ends = np.concatenate((self.ends, newlines + 1))
-        return len(self.data) - known
-
-    def finish(self) -> None:
-        if len(self.data) > (self.ends[-1] if self.ends.size else 0):
-            self.ends = np.append(self.ends, len(self.data))
-
-    def take(self, records: int) -> tuple[bytes, Offsets]:
-        ends = self.ends[:records]
-        size = int(ends[-1]) if ends.size else 0
-        data = bytes(memoryview(self.data)[:size])
-        self.data, self.ends = self.data[size:], self.ends[records:] - size
-        return data, ends
 
 
 def positions_of(byte: int, data: bytes | bytearray, start: int = 0) -> Offsets:

@@ -13,12 +13,10 @@ from headwater.public.categories import Category
 from headwater.public.errors import TableError
 from headwater.public.tables import pyarrow
 from headwater.secret.read.columnar import parquet_file
-from headwater.secret.read.csv_lines import MARK, OPEN_QUOTE, header_of
-from headwater.secret.read.fields import DELIMITERS, Fields
+from headwater.secret.read.fields import DELIMITERS, Fields, Options
 from headwater.secret.read.files import Files, StrPath
-from headwater.secret.read.lines import Input, Records, Text, open_raw
-from headwater.secret.read.options import Options
-from headwater.secret.read.text import TextFile
+from headwater.secret.read.lines import MARK, Input, Lines
+from headwater.secret.read.text import OPEN_QUOTE, TextFile, header_of
 
 MOST_ROWS = 10_000
 MOST_ODD = 0.1
@@ -86,18 +84,16 @@ def _of_columns(source: Input) -> FileSample:
 
 def _head(source: Input, encoding: str | None) -> bytes:
     """The first line that holds something."""
-    raw = open_raw(source)
+    lines = Lines(source, Options(encoding=encoding, block_bytes=1 << 16))
     try:
-        text, head = Text(raw, encoding, array=False), b""
-        while len(head) < _HEAD and b"\n" not in head.removeprefix(MARK).lstrip(b"\r\n"):
-            if not (data := text.read(1 << 16)):
+        while len(lines.data) < _HEAD and b"\n" not in lines.data.removeprefix(MARK).lstrip(b"\r\n"):
+            if not lines.fill(0):
                 break
-            head += data
     finally:
-        raw.close()
-    if not head.strip():
+        lines.raw.close()
+    if not lines.data.strip():
         raise TableError("an empty file", "name a file with records")
-    return head
+    return bytes(lines.data)
 
 
 def _of_csv(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
@@ -137,9 +133,10 @@ def _columns(
     first: dict[str, list[Any]] = {name: [] for name in fields.columns}
     later: dict[str, set[Any]] = {name: set() for name in fields.columns}
     odd, records = list[TableError](), 0
-    file = TextFile(source, fields, read, open_raw(source))
+    file = TextFile(source, fields, read)
     try:
-        while (part := file.next(MOST_ROWS, 0)) is not None and file.place["end"] < MOST_BYTES:
+        while (found := file.ahead(MOST_ROWS, 0)) and file.lines.size < MOST_BYTES:
+            part = file.take(found)
             if records < MOST_ROWS:
                 odd += [bad.error.at(line=part.line(bad.row)) for bad in part.bad]
                 for name, values in first.items():
@@ -216,17 +213,14 @@ def _of_json(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
 
 
 def _lines(source: Input, encoding: str | None) -> Iterator[bytes]:
-    raw = open_raw(source)
+    lines = Lines(source, Options(encoding=encoding))
     try:
-        records = Records(Text(raw, encoding, array=source.format == "json"), multiline=False)
-        size = 0
-        while size < MOST_BYTES and (found := records.fill(1 << 22, 0)):
-            size += found
-            yield from records.take(len(records.ends))[0].removeprefix(MARK).splitlines()
-        records.finish()
-        yield from records.take(len(records.ends))[0].splitlines() if size < MOST_BYTES else ()
+        while lines.size < MOST_BYTES and lines.fill(0):
+            yield from lines.take(len(lines.ends))[0].removeprefix(MARK).splitlines()
+        lines.finish()
+        yield from lines.take(len(lines.ends))[0].removeprefix(MARK).splitlines() if lines.size < MOST_BYTES else ()
     finally:
-        raw.close()
+        lines.raw.close()
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

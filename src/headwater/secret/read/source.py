@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Self
 
 from headwater.public.errors import TableError
-from headwater.public.partition import Points
 from headwater.public.schema import read_as
 from headwater.public.tables import pyarrow
 from headwater.public.tally import with_way_out
-from headwater.secret.read.batch import Batch, Part, Position
+from headwater.secret.read.batch import Batch, Position
 from headwater.secret.read.columnar import ColumnarFile
-from headwater.secret.read.csv_lines import UncertainError
-from headwater.secret.read.fields import Fields, fields_of
+from headwater.secret.read.fields import Fields, Options
 from headwater.secret.read.files import Files, Paths, StrPath, plain_name
-from headwater.secret.read.lines import Input, InputChangedError, Pipe, open_raw
-from headwater.secret.read.options import Options
-from headwater.secret.read.text import TextFile
-
-Reader = TextFile | ColumnarFile
+from headwater.secret.read.lines import GrowingFile, Input, InputChangedError, Pipe
+from headwater.secret.read.text import TextFile, UncertainError
 
 _FIRST_BATCH = 64  # records; so a slow pipe is looked at soon, and a fast one reaches full batches after a few
 _MOST_VALUES = 1 << 21  # of a batch: how many columns there are is public
@@ -58,17 +54,20 @@ class Source:
     ) -> None:
         pyarrow()
         self._schema, self._options = schema, options
-        self._fields: Fields = fields_of(schema, options.ignore_extra)
+        self._fields = Fields.of(schema, ignore_extra=options.ignore_extra)
         self._most = max(1, min(options.batch_rows, _MOST_VALUES // len(self._fields.columns)))
         self._size = min(_FIRST_BATCH, self._most)
         self._files = Files(paths, options)
-        self._records = 0
-        self._reader: Reader | None = None
-        self._kept: Position | None = position
-        self.pending: Position | None = None
-        """A position that no batch has, because no records came with it."""
+        self.piped = self._files.piped
+        """Whether it reads standard input or a pipe, where what was read and not taken is gone."""
+        self.complete = not options.follow and self._files.whole
+        """Whether it ends by itself and reading never waits for a writer: all of it is files, and none is followed."""
         self.stopped = False
         """Whether `stop` was called."""
+        self.pending: Position | None = None
+        """A position that no batch has, because no records came with it."""
+        self._records, self._kept = 0, position
+        self._reader: TextFile | ColumnarFile | None = None
         if position is not None:
             self._resume(position)
         elif not self._files.look() and not options.follow:
@@ -76,25 +75,15 @@ class Source:
         self._batches = self._run()
 
     @property
-    def complete(self) -> bool:
-        """Whether it ends by itself and reading never waits for a writer: all of it is files, and none is followed."""
-        return not self._options.follow and self._files.whole
-
-    @property
-    def piped(self) -> bool:
-        """Whether it reads standard input, where what was read and not taken is gone."""
-        return self._files.piped
-
-    @property
     def unfinished(self) -> int:
         """How many bytes were read of a record that has not ended."""
-        return self._reader.unfinished if self._reader else 0
+        return self._reader.lines.unfinished if isinstance(self._reader, TextFile) else 0
 
     def stop(self) -> None:
         """Take no more out of a pipe, and end after the records that were read. A signal handler may call it."""
         self.stopped = True
-        if isinstance(self._reader, TextFile) and isinstance(self._reader.raw, Pipe):
-            self._reader.raw.stopped = True
+        if isinstance(self._reader, TextFile) and isinstance(self._reader.lines.raw, Pipe):
+            self._reader.lines.raw.stopped = True
 
     def __iter__(self) -> Self:
         return self
@@ -141,95 +130,85 @@ class Source:
                 return
         if wrong is not None:
             raise wrong
-        if not done or files.piped:
+        if not done or self.piped:
             problem = f"{name} is gone, which was being read"
             raise InputChangedError(problem, "put it back under its name", file=files.given)
         files.finished.setdefault(name, []).append(done)
         files.current = ""
         self.pending = self._position()
 
-    def _open(self, source: Input, place: dict[str, Any] | None = None) -> Reader:
+    def _open(self, source: Input, place: dict[str, Any] | None = None) -> TextFile | ColumnarFile:
         if source.format in ("parquet", "arrow"):
             return ColumnarFile(source, self._fields, self._options, place)
-        raw = open_raw(source, self._files.look_beside)
-        try:
-            return TextFile(source, self._fields, self._options, raw, place)
-        except BaseException:
-            raw.close()
-            raise
+        return TextFile(source, self._fields, self._options, self._files.look_beside, place)
 
     def _run(self) -> Generator[Batch | None]:
+        """The batches of one file after another."""
+        files, options = self._files, self._options
         while True:
             if self._reader is None:
-                found = self._files.look()
+                found = files.look()
                 if not found:
-                    if not self._options.follow or self._files.piped:
+                    if not options.follow or self.piped:
                         return
-                    time.sleep(self._options.poll_seconds)
+                    time.sleep(options.poll_seconds)
                     yield None
                     continue
-                self._files.begin(found[0])
+                files.begin(found[0])
                 self._reader = self._open(found[0])
-            yield from self._read(self._reader)
-            if not self._finish(self._reader):
+            reader = self._reader
+            plain = isinstance(reader, TextFile) and isinstance(reader.lines.raw, GrowingFile)
+            follows = options.follow and plain and not self._others()
+            if self.stopped:
+                self.stop()  # it was called before there was a reader
+            while True:
+                if follows and reader.idle:
+                    follows = not self._others()
+                if batch := self._batch(reader, options.poll_seconds if self.piped or follows else 0):
+                    self._kept, self.pending = batch.position, None
+                    yield batch
+                elif reader.idle and not self.stopped:
+                    self._keep(self._position())
+                    yield None
+                else:
+                    break
+            if reader.source.path is None or self.stopped:
                 return
-
-    def _others_than(self, reader: Reader, seal: str = "") -> bool:
-        return any(one.name != reader.source.name for one in self._files.look(seal))
-
-    def _read(self, reader: Reader) -> Generator[Batch | None]:
-        """One file to its end."""
-        growing = self._options.follow and isinstance(reader, TextFile) and reader.source.compression is None
-        growing = growing and reader.source.path is not None
-        if self.stopped:
-            self.stop()  # it was called before there was a reader
-        others = not growing or self._others_than(reader)
-        while True:
-            waits = self._files.piped or not others
-            batch, more = self._batch(reader, self._options.poll_seconds if waits else 0)
-            if batch is not None:
-                self._kept, self.pending = batch.position, None
-                yield batch
-            elif not more or self.stopped:
+            seal = reader.seal()
+            if plain and not options.follow and not self._others(seal):
+                self._keep(self._position(done=seal))
                 return
-            else:
-                self._keep(self._position())
-                yield None
-                self.pending = None
-            if reader.idle and growing:
-                others = others or self._others_than(reader)
+            reader.close()
+            files.finish(reader.source, seal)
+            self._reader = None
+            self._keep(self._position())
 
-    def _keep(self, position: Position) -> None:
-        if position != self._kept and not self._files.piped:
-            self.pending = self._kept = position
+    def _others(self, seal: str = "") -> bool:
+        """Whether there are other files than the one that is being read."""
+        return any(self._reader is None or one.name != self._reader.source.name for one in self._files.look(seal))
 
-    def _batch(self, reader: Reader, wait: float) -> tuple[Batch | None, bool]:
-        """The next batch, and whether there may be more of this file."""
-        limit = self._size if wait else self._most
-        parts: list[Part] = []
-        rows, begun = 0, time.monotonic()
-        while True:
-            end = min(_next_end(rows), limit) if self._files.piped else limit
-            part = reader.next(end - rows, wait)
-            if part is not None:
-                parts.append(part)
-                rows += part.records
-            if part is None or reader.idle or any(isinstance(bad.error, UncertainError) for bad in part.bad):
-                break
+    def _batch(self, reader: TextFile | ColumnarFile, wait: float) -> Batch | None:
+        """The next batch; None if no records came within ``wait`` seconds."""
+        limit, begun = self._size if wait else self._most, time.monotonic()
+        end = min(_FIRST_BATCH, limit) if self.piped else limit
+        while (found := reader.ahead(end, wait)) == end:
             took = (time.monotonic() - begun) / self._options.poll_seconds
-            if rows < end or (rows < limit and took < 1):
+            if end < limit and took < 1:
+                end = min(2 * end, limit)
                 continue
             if took > 1 / 2:
                 self._size = max(1, self._size // 2)
             elif took < 1 / 16:
                 self._size = min(2 * self._size, self._most)
             break
-        if not parts:
-            return None, reader.idle
-        self._records += rows
-        batch = Batch(_joined([part.table for part in parts]), reader.source.name, self._position(), parts)
-        self._refuse_bad(batch)
-        return batch, True
+        if not found:
+            return None
+        batch = reader.take(found)
+        self._records += found
+        batch.position = self._position()
+        if batch.bad:
+            self._refuse_bad(batch)
+        return batch
 
     def _refuse_bad(self, batch: Batch) -> None:
         """Raise the error of the first record of a batch that stops the run."""
@@ -244,48 +223,20 @@ class Source:
                 schema.encode(before.select(list(schema.names)) if hasattr(schema, "names") else before)
             except TableError as error:
                 raise batch.with_line(error) from None
-        raise wrong.error if isinstance(wrong.error, UncertainError) else with_way_out(wrong.error)
+        said = batch.located(wrong.error, wrong.row)
+        raise said if isinstance(said, UncertainError) else with_way_out(said)
 
     def _position(self, done: str = "") -> Position:
         files = self._files
-        known: Position = {"records": self._records, "name": files.current, "done": done, "place": {}}
-        known |= {"finished": {name: list(seals) for name, seals in files.finished.items()}}
-        known |= {"beside": dict(files.beside)}
-        if self._reader is None or not files.current:
-            return known
-        return known | {"place": self._reader.place}
+        finished = {name: list(seals) for name, seals in files.finished.items()}
+        place = self._reader.place if self._reader is not None and files.current else {}
+        known = {"records": self._records, "name": files.current, "done": done, "place": place}
+        return known | {"finished": finished, "beside": dict(files.beside)}
 
-    def _finish(self, reader: Reader) -> bool:
-        """Seal a file that was read to its end, unless it may grow; whether others may come."""
-        source = reader.source
-        if source.path is None or self.stopped:
-            return False
-        seal = reader.raw.seal if isinstance(reader, TextFile) else reader.seal
-        whole = source.compression is not None or isinstance(reader, ColumnarFile)
-        if not self._options.follow and not whole and not self._others_than(reader, seal):
-            self._keep(self._position(done=seal))
-            return False
-        reader.close()
-        self._files.finish(source, seal)
-        self._reader = None
-        self._keep(self._position())
-        return True
-
-
-def _next_end(rows: int) -> int:
-    return _FIRST_BATCH << (rows // _FIRST_BATCH).bit_length()
-
-
-def _joined(tables: list[Any]) -> Any:  # noqa: ANN401 - of pyarrow
-    """One table after another."""
-    if len(tables) == 1:
-        return tables[0]
-    first = tables[0].schema
-    if all(table.schema.equals(first) for table in tables):
-        return pyarrow().concat_tables(tables)
-    text = [name for name in first.names if len({str(table.schema.field(name).type) for table in tables}) > 1]
-    kinds = [field.with_type(pyarrow().string()) if field.name in text else field for field in first]
-    return pyarrow().concat_tables([table.cast(pyarrow().schema(kinds)) for table in tables])
+    def _keep(self, position: Position) -> None:
+        """Offer a position that no batch has, once."""
+        self.pending = None if self.piped or position == self._kept else position
+        self._kept = position
 
 
 def open_source(
@@ -326,14 +277,15 @@ def read(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Ite
                 yield batch.table
 
 
-def read_points(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Iterator[Points]:  # noqa: ANN401
-    with open_source(paths, schema, **options) as source:
-        for batch in source:
-            if batch is not None:
-                try:
-                    yield schema.encode(batch.table)
-                except TableError as error:
-                    raise batch.with_line(error) from None
+def batches_of(table: Any, schema: Any, bad_rows: str = "stop") -> Iterator[Any]:  # noqa: ANN401 - of any library
+    """The batches of whatever a user calls records: those of a file, what an iterator gives, or one table by itself."""
+    if isinstance(table, str | os.PathLike):
+        with open_source(table, schema, bad_rows=bad_rows) as source:
+            yield from (batch for batch in source if batch is not None)
+    elif hasattr(table, "__next__"):
+        yield from table
+    else:
+        yield table
 
 
 def read_bytes(
@@ -342,7 +294,6 @@ def read_bytes(
     form: str,
     bad_rows: str = "stop",
     *,
-    ignore_extra: bool = False,
     delimiter: str = ",",
     encoding: str = "utf-8",
     **options: Any,  # noqa: ANN401 - of `Options`
@@ -350,10 +301,10 @@ def read_bytes(
     """The records of some bytes in batches, as a file of them would hold them; an error counts rows of all of them."""
     if form == "jsonl" and not data:
         return
-    how: dict[str, Any] = {"encoding": encoding, "bad_rows": bad_rows, "ignore_extra": ignore_extra, **options}
     source, before = Input("", None, form, None, delimiter, bytes(data)), 0
+    how: dict[str, Any] = {"ignore_extra": False, "encoding": encoding, "bad_rows": bad_rows, "format": form} | options
     try:
-        with open_source(source, schema, format=form, **how) as batches:
+        with open_source(source, schema, **how) as batches:
             for batch in batches:
                 if batch is not None:
                     yield batch
