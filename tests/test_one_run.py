@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.audit.losses import check_draws
+from headwater.audit.exact import check_draws
 from headwater.audit.trace import watching
 from headwater.public import files
 from headwater.public import release as release_module

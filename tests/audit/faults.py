@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from headwater import state as synthesizer_state
-from headwater.audit import experiments
+from headwater.audit import cases
 from headwater.public import cells as cell_model
 from headwater.public import laws as joint_law
 from headwater.public.budget import Budget, Ledger
@@ -117,7 +117,7 @@ def a_cut_tail(patch: pytest.MonkeyPatch) -> None:
 
 def a_loose_conversion(patch: pytest.MonkeyPatch) -> None:
     """ε is taken for √(2ρ), the deviation of its logarithm, as if there were no tail beyond it."""
-    patch.setattr(experiments, "rho_for", lambda epsilon, delta: Fraction(epsilon) ** 2 / 2)
+    patch.setattr(cases, "rho_for", lambda epsilon, delta: Fraction(epsilon) ** 2 / 2)
 
 
 def nobody_adds_up(patch: pytest.MonkeyPatch) -> None:

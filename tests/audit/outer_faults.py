@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headwater import synthesizer
-from headwater.audit import Case
+from headwater.audit import Subject
+from headwater.public.budget import Budget
 from headwater.public.cube import UnitCube
 from headwater.public.release import Release
 from headwater.secret import noise as randomness
@@ -48,12 +49,12 @@ class TooLittle(Noise):
         return super().jointly_at(scale / 16, sizes, hi, los)
 
 
-def too_little_noise(_: Case) -> AbstractContextManager[object]:
+def too_little_noise(_: Subject) -> AbstractContextManager[object]:
     """Every run gets a source of noise that draws too little of it."""
     return patch.object(randomness, "Noise", TooLittle)
 
 
-def bounds_from_data(_: Case) -> AbstractContextManager[object]:
+def bounds_from_data(_: Subject) -> AbstractContextManager[object]:
     """A batch is stretched to fill the cube: one record decides where all others are."""
     encode = UnitCube.encode
 
@@ -67,7 +68,7 @@ def bounds_from_data(_: Case) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def seed_from_records(case: Case) -> Iterator[None]:
+def seed_from_records(case: Subject) -> Iterator[None]:
     """The records of a release are drawn with a seed that the real records decide."""
     points, seen = Release.points, [0]
 
@@ -160,3 +161,8 @@ def uncapped_buckets() -> AbstractContextManager[object]:
         return counted, replace(people, in_bucket=self.in_bucket)
 
     return patch.object(People, "after", careless)
+
+
+def a_budget_for_each_record() -> AbstractContextManager[object]:
+    """A record may cost what its person may."""
+    return patch.object(Budget, "of_record", property(lambda self: Budget(self.epsilon, self.delta)))

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.audit import Case, Traits, checks
-from headwater.audit.cases import SCHEMAS
-from headwater.audit.suite import DELTA
-from headwater.audit.traits import traits_of
+from headwater.audit import Subject, Traits, checks
+from headwater.audit.cases import DELTA, traits_of
+from headwater.audit.conformance import SCHEMAS
 from headwater.public import protocol as registry
 from tests.audit.disturbed import DISTURBED
 from tests.audit.toys import TOYS, register_toys
@@ -34,10 +33,10 @@ def test_a_mechanism_passes(check: Callable[[], None]) -> None:
 @pytest.mark.parametrize("check", DISTURBED)
 @pytest.mark.parametrize("mechanism", [*registry.online(), *TOYS])
 def test_a_run_that_is_disturbed_publishes_what_it_would_have_anyway(
-    mechanism: str, check: Callable[[Case], None]
+    mechanism: str, check: Callable[[Subject], None]
 ) -> None:
     """Threads share it, an update is interrupted at any line, its process is killed."""
-    check(Case(mechanism, SCHEMAS["square"]))
+    check(Subject(mechanism, SCHEMAS["square"]))
 
 
 @pytest.mark.filterwarnings("ignore::headwater.public.budget.DeltaWarning")
@@ -46,7 +45,7 @@ def test_a_run_that_is_disturbed_publishes_what_it_would_have_anyway(
 def test_what_is_published_does_not_depend_on_what_was_asked_before(mechanism: str, schema: str) -> None:
     """Random walks through all that can be done to a run, of a table with a δ as well."""
     for delta in (0.0, DELTA) if schema == "table" and traits_of(mechanism).deltas else (0.0,):
-        check_any_sequence_of_calls(Case(mechanism, SCHEMAS[schema], delta))
+        check_any_sequence_of_calls(Subject(mechanism, SCHEMAS[schema], delta))
 
 
 def test_a_mechanism_is_registered_in_a_line_and_a_name_is_given_once() -> None:

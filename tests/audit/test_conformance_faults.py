@@ -11,7 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater import state, synthesizer
-from headwater.audit import AuditAlarm, Case, CheckFailed, Traits, conformance, traits
+from headwater.audit import AuditAlarm, CheckFailed, Subject, Traits, cases, conformance
 from headwater.public.budget import Ledger, Spend
 from headwater.public.cells import MeasuredCells
 from headwater.public.laws import IntegerLaplace
@@ -27,7 +27,7 @@ from tests.audit.toy.measure import ToyMechanism
 from tests.audit.toy.model import ToyModel
 from tests.audit.walks import check_any_sequence_of_calls
 
-TOY, CASCADE, PAPER = (Case(name, hw.unit_cube(2)) for name in ("toy", "cascade", "paper"))
+TOY, CASCADE, PAPER = (Subject(name, hw.unit_cube(2)) for name in ("toy", "cascade", "paper"))
 pytestmark = pytest.mark.usefixtures("toys")
 Fault = Callable[[pytest.MonkeyPatch], None]
 
@@ -94,7 +94,7 @@ def a_scale_that_is_divided(patch: pytest.MonkeyPatch) -> None:
 
 
 def less_noise_than_is_divided(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(traits.TRAITS, "toy", Traits(partitions=True, divides=True))
+    patch.setitem(cases.TRAITS, "toy", Traits(partitions=True, divides=True))
     a_scale_that_no_ledger_lists(patch)
 
 
@@ -149,7 +149,7 @@ def a_file_that_rounds(patch: pytest.MonkeyPatch) -> None:
 
 WALK, KEPT = check_any_sequence_of_calls, conformance.check_what_is_measured_is_kept
 PIECES, LEDGER = conformance.check_records_arrive_in_any_pieces, conformance.check_every_draw_is_in_the_ledger
-CAUGHT: list[tuple[Fault, Callable[[Case], None], Case, str]] = [
+CAUGHT: list[tuple[Fault, Callable[[Subject], None], Subject, str]] = [
     (other_noise_after_load, WALK, CASCADE, "publishes something else|saves some"),
     (part_of_a_bad_batch, WALK, PAPER, "a refused batch changed the run|t is"),
     (a_record_too_few, conformance.check_releases, TOY, "points for span"),
@@ -177,7 +177,7 @@ CAUGHT: list[tuple[Fault, Callable[[Case], None], Case, str]] = [
 
 
 @pytest.mark.parametrize(("fault", "check", "case", "why"), CAUGHT, ids=lambda one: getattr(one, "__name__", None))
-def test_a_fault_fails_its_check(fault: Fault, check: Callable[[Case], None], case: Case, why: str) -> None:
+def test_a_fault_fails_its_check(fault: Fault, check: Callable[[Subject], None], case: Subject, why: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
         with pytest.raises((CheckFailed, AuditAlarm), match=why):

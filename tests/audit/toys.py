@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.audit.traits import TRAITS, Traits
+from headwater.audit.cases import TRAITS, Traits
 from headwater.public import protocol as registry
 
 TOYS = ("toy", "wide toy")

@@ -109,9 +109,8 @@ def calls(*arguments: str) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_walks_go_as_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All but Spark's, which needs a cluster. With one processor the audit does its work in this process."""
+    """All but Spark's, which needs a cluster."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
     Path("schema.toml").write_text(SCHEMA)
     Path("in.csv").write_text("x\n" + "".join(f"{number % 97 / 97}\n" for number in range(3000)))
     Path("people.csv").write_text("x,who\n" + "".join(f"{number % 97 / 97},{number % 9}\n" for number in range(300)))

@@ -13,10 +13,8 @@ import pytest
 
 import headwater as hw
 from headwater.audit import check_sensitivity
-from headwater.audit.experiments import Experiment
-from headwater.audit.losses import loss_between
-from headwater.audit.streams import PersonPair, person_replaced
-from headwater.audit.suite import people
+from headwater.audit.cases import Case, Pair, people, person_replaced
+from headwater.audit.exact import loss_between
 from headwater.audit.trace import watching
 from headwater.public.budget import Budget, OverdrawnError, record_epsilon
 from headwater.public.cascade import plan as plan_module
@@ -55,29 +53,29 @@ def test_all_records_of_a_person_that_count_cost_epsilon_together_and_no_less() 
 
 
 @dataclass(frozen=True)
-class Moved(PersonPair):
+class Moved(Pair):
     """Two streams with any number of differences: no neighbours."""
 
     def __post_init__(self) -> None:
         pass
 
 
-def moved(mechanism: str, epsilon: float) -> Experiment:
+def moved(mechanism: str, epsilon: float) -> Case:
     """A person whose records come at other times: at each place either stream has one of them, or nobody's."""
-    experiment = next(iter(people(mechanism, epsilon, noisy_counts=True)))
-    rows, person = [list(row) for row in experiment.pair.one], len(experiment.pair.one) + 2
-    early, late = range(3), range(len(rows) - 3, len(rows))
-    sides: list[list[list[float]]] = [[list(row) for row in rows] for _ in range(2)]
+    case = next(iter(people(mechanism, epsilon, noisy_counts=True)))
+    length, person = len(case.pair.one), len(case.pair.one) + 2
+    early, late = range(3), range(length - 3, length)
+    background = [dict(row) for row in case.pair.one if isinstance(row, dict)]
+    for i, row in enumerate(background):
+        if row["person"] == person:
+            background[i] = {"x0": 0.1, "person": 10**6 + i}
+    sides = [list(background), list(background)]
     for side, here, there in ((sides[0], early, late), (sides[1], late, early)):
-        for i, row in enumerate(side):
-            if row[-1] == person:
-                row[:] = [0.1, 10**6 + i]
         for place in here:
-            side[place] = [0.9, person]
+            side[place] = {"x0": 0.9, "person": person}
         for place in there:
-            side[place] = [0.9, -1.0]
-    one, other = (tuple(tuple(row) for row in side) for side in sides)
-    return replace(experiment, pair=Moved(one, other))
+            side[place] = {"x0": 0.9, "person": None}
+    return replace(case, pair=Moved(case.pair.schema, tuple(sides[0]), tuple(sides[1]), "person"))
 
 
 @pytest.mark.parametrize("mechanism", ["cascade", "paper"])
@@ -222,7 +220,7 @@ def test_a_part_of_epsilon_keeps_the_square_of_that_part_of_rho(epsilon: float, 
         )
 
 
-def crossing(first: int) -> Experiment:
+def crossing(first: int) -> Case:
     """Two columns whose first stages count in ε and the one with pairs in ρ; so many of three records come early."""
     whole = people_in_pairs(16.0, delta=CROSSING)
     experiment = next(one for one in whole if "all that count in one bucket" in one.name)
@@ -232,7 +230,7 @@ def crossing(first: int) -> Experiment:
     for place in [*range(first), *range(late - 3 + first, late)]:
         owners[place], points[place] = person, 0.9
     assert early < late - 3
-    return replace(experiment, pair=person_replaced(points, owners, person, 0.1))
+    return replace(experiment, pair=person_replaced(points, owners, 0.1, person))
 
 
 CROSSING = 0.261  # 8·2·ρ < ε² < 8·3·ρ at ε = 16: two tables count in ε, three in ρ

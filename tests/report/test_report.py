@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headwater import FileRefusedError, evaluate, unit_cube
-from headwater.audit.cases import SCHEMAS, Case
+from headwater.audit.conformance import SCHEMAS, Subject
 from headwater.evaluation.evaluation import NOT_PRIVATE
 from headwater.evaluation.inputs import rows_of
 from headwater.public import protocol as registry
@@ -556,5 +556,5 @@ def test_the_page_says_the_same_errors_as_evaluate(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mechanism", registry.names())
 def test_releases_of_every_mechanism_are_drawn(tmp_path: Path, mechanism: str) -> None:
-    publish(Case(mechanism, SCHEMAS["table"]).release_once(300), tmp_path / "out", format="csv")
+    publish(Subject(mechanism, SCHEMAS["table"]).release_once(300), tmp_path / "out", format="csv")
     assert mechanism in write_report(tmp_path / "out", tmp_path / "r.html").read_text()

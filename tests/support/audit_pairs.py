@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from headwater.audit import Experiment, Pair
-from headwater.audit.streams import BELOW_HALF, Points, heap, kind_of_pair, replaced
-from headwater.audit.suite import MOST, moments, people, with_delta
+from headwater.audit import Case, Pair
+from headwater.audit.cases import BELOW_HALF, MOST, Points, heap, kind_of_pair, moments, people, replaced, with_delta
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget, record_epsilon
 from headwater.public.cascade.plan import plan as cascade_plan
@@ -25,7 +24,7 @@ def crowd(length: int, dimension: int, seed: int = 0) -> Points:
     return np.random.default_rng(seed).beta(1.5, 3, size=(length, dimension))
 
 
-def long_cascade(dimension: int, epsilon: float, until: int) -> Experiment:
+def long_cascade(dimension: int, epsilon: float, until: int) -> Case:
     """A point in the last step of the first fastest bucket after the middle of a slow one, and every tree is split.
 
     Too slow to sample, not too slow to trace.
@@ -35,10 +34,10 @@ def long_cascade(dimension: int, epsilon: float, until: int) -> Experiment:
     middle = stage.start + sizes[0] // 2
     times = tuple(sorted({stage.start, middle, *(middle + size for size in sizes[1:]), stage.start + sizes[0]}))
     pair = kind_of_pair("corner", crowd(times[-1], dimension), middle + sizes[-1] - 1)
-    return Experiment(f"a bucket of each of {len(sizes)} timescales", "cascade", epsilon, pair, times)
+    return Case(f"a bucket of each of {len(sizes)} timescales", "cascade", epsilon, pair, times)
 
 
-def people_in_pairs(epsilon: float, records: int = 3, delta: float = 0.0) -> list[Experiment]:
+def people_in_pairs(epsilon: float, records: int = 3, delta: float = 0.0) -> list[Case]:
     """People in marginals of two columns, from the first stage up to the first one in which pairs are measured."""
     budget = Budget(epsilon, delta, records=records).of_record
     stages = marginals_plan(SCHEMA.dimension, budget, MOST).stages
@@ -47,7 +46,7 @@ def people_in_pairs(epsilon: float, records: int = 3, delta: float = 0.0) -> lis
     return with_delta(people("marginals", epsilon, records, columns=2, ends=ends), delta)
 
 
-def released_people(mechanism: str, epsilon: float, delta: float = 0.0, records: int = 2) -> list[Experiment]:
+def released_people(mechanism: str, epsilon: float, delta: float = 0.0, records: int = 2) -> list[Case]:
     """People in whole releases of two columns, after the first measurement: ε is so small that sampling can see it."""
     first = moments(mechanism, SCHEMA, record_epsilon(epsilon, records))[:1]
     found = people(mechanism, epsilon, records, columns=2, ends=first)
@@ -71,7 +70,7 @@ def random_pair(length: int, dimension: int, rng: np.random.Generator) -> Pair:
             return replaced(background, position, one, other)
 
 
-def at_random(count: int, seed: int) -> list[Experiment]:
+def at_random(count: int, seed: int) -> list[Case]:
     """Pairs, budgets, dimensions and moments at random."""
     rng = np.random.default_rng(seed)
     found = []
@@ -84,5 +83,5 @@ def at_random(count: int, seed: int) -> list[Experiment]:
         window = int(rng.integers(1, length + 1))
         windows = (window,) if mechanism_class(mechanism).windows and not noisy_counts else ()
         name = f"{mechanism}, random pair {number}"
-        found.append(Experiment(name, mechanism, epsilon, pair, times, windows, noisy_counts=noisy_counts))
+        found.append(Case(name, mechanism, epsilon, pair, times, windows, noisy_counts=noisy_counts))
     return found

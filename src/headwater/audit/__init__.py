@@ -1,40 +1,29 @@
 """The auditor: tries to refute the claim that Headwater is ε-private, or (ε, δ)-private, and says how far that got.
 
-It samples (a lower confidence bound on ε, or on δ, with the event that gave it), computes (exact losses on small cases)
-and checks (ledgers, pairs of files, and what every mechanism must do, whoever wrote it: `check_mechanism`). Streams are
-made up: it reads nobody's data. It needs what ``headwater[audit,cli]`` installs.
+One idea: a list of cases (`cases`), what everybody sees of one (`view`), and a judge, who samples (a lower confidence
+bound on ε, or on δ, with the event that gave it: `sampled`) or computes (exact losses, ledgers: `exact`). Pairs of
+files (`files`) go through the command line. `check_mechanism` is what every mechanism must pass, whoever wrote it.
+Streams are made up: nobody's data is read. It needs what ``headwater[audit,cli]`` installs.
 """
 
-from headwater.audit.audit import audit_pairs, run_audit
-from headwater.audit.cases import Case, CheckFailed
-from headwater.audit.conformance import check_mechanism, checks
-from headwater.audit.experiments import AuditAlarm, Experiment
-from headwater.audit.files import check_files, file_pairs
-from headwater.audit.findings import AuditReport, ExactFinding, Finding, judge
-from headwater.audit.losses import Loss, check_counting, check_ledger, check_sensitivity, loss_between
-from headwater.audit.streams import Pair
-from headwater.audit.traits import Traits
+from headwater.audit.audit import AuditReport, run_audit
+from headwater.audit.cases import Case, Pair, Traits
+from headwater.audit.conformance import CheckFailed, Subject, check_mechanism, checks
+from headwater.audit.exact import check_sensitivity
+from headwater.audit.sampled import Finding
+from headwater.audit.view import AuditAlarm
 
 __all__ = [
     "AuditAlarm",
     "AuditReport",
     "Case",
     "CheckFailed",
-    "ExactFinding",
-    "Experiment",
     "Finding",
-    "Loss",
     "Pair",
+    "Subject",
     "Traits",
-    "audit_pairs",
-    "check_counting",
-    "check_files",
-    "check_ledger",
     "check_mechanism",
     "check_sensitivity",
     "checks",
-    "file_pairs",
-    "judge",
-    "loss_between",
     "run_audit",
 ]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headwater.audit.experiments import AuditAlarm
+from headwater.audit.view import AuditAlarm
 from headwater.public.categories import Category
 from headwater.public.folder import folders, read_card
 from headwater.public.numbers import Number
