@@ -346,9 +346,8 @@ class Synthesizer:
         def make() -> Release:
             # From here on nothing has seen data, and other threads may go on.
             model = registry.model(self.mechanism).fit(measured, self.schema, seed)
-            return Release(
-                Facts(t, self.guarantee, self.schema, self.mechanism, laws), measured.start, model, seed, kind
-            )
+            facts = Facts(t, self.guarantee, self.schema, self.mechanism, laws)
+            return Release(facts, measured.start, model, seed, kind, measured=measured)
 
         warn_of_delta(self.budget.delta, t, 3)
         return make

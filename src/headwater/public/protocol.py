@@ -210,6 +210,13 @@ class ErrorModel(Protocol):
         """The errors of noise of the ε of one record, if only a part of the records count: for a choice of caps."""
 
 
+class Around(Protocol):
+    """Draws truths near a release, which a model's ``around(measured, schema, rows)`` makes if it has that."""
+
+    def __call__(self, rng: np.random.Generator) -> tuple[Points, Points]:
+        """Records of one truth, and as many of the model that was fitted to it when it was measured again."""
+
+
 class Model(Protocol):
     """What a release holds: a distribution of records, fitted to noisy counts. Immutable, and may be published."""
 

@@ -8,13 +8,14 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public import files
 from headwater.public import protocol as registry
+from headwater.public.answers import Answer, Answers, AnswerTable, By, Where
 from headwater.public.budget import Guarantee
 from headwater.public.chunks import in_parallel
 from headwater.public.cube import UnitCube
@@ -29,6 +30,7 @@ from headwater.public.protocol import (
     ExpectedError,
     Facts,
     Header,
+    Measured,
     Model,
     State,
 )
@@ -132,6 +134,8 @@ class Release:
         Of tables that came in last, such as ``"pandas"``: what `sample` gives back.
     card
         What the card says, of a release that was read from its folder.
+    measured
+        The noisy counts that it is made from: all that its answers and their errors come from.
     """
 
     facts: Facts
@@ -140,6 +144,7 @@ class Release:
     seed: int
     kind: str | None = None
     card: Mapping[str, Any] | None = None
+    measured: Measured | None = None
 
     @property
     def t(self) -> int:
@@ -220,6 +225,96 @@ class Release:
         else:
             points = self.model.sample(n, self.seed)
         return self.schema.decode(points, kind or self.kind)
+
+    # ---- answers
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self.model, self.points, self.measured, self.schema, self.seed)
+
+    def count(self, where: Where = None, *, by: By = None, level: float = 0.9) -> Answer | AnswerTable:
+        """How many records there are, with an error bar; by group as a table of answers.
+
+        Parameters
+        ----------
+        where
+            As for `sample`; all records unless given.
+        by
+            A column of listed or whole values, or several: one answer for each of their values.
+        level
+            How often the bar is to hold what the data would have said.
+        """
+        return self._answers.count(where, by, level)
+
+    def share(
+        self, where: Where = None, *, of: Where = None, by: By = None, level: float = 0.9
+    ) -> Answer | AnswerTable:
+        """The share of records that fulfil ``where``; with ``by`` alone, the share of each group.
+
+        Parameters
+        ----------
+        where
+            As for `sample`.
+        of
+            Among which records, by conditions of the same kind; among all of them unless given.
+        by, level
+            As for `count`: with ``where``, the share in each group.
+        """
+        return self._answers.share(where, of, by, level)
+
+    def mean(self, column: str, *, where: Where = None, by: By = None, level: float = 0.9) -> Answer | AnswerTable:
+        """The mean of a column of numbers, missing values left out; moments count in seconds since 1970.
+
+        Parameters
+        ----------
+        column
+            Its name.
+        where, by, level
+            As for `count`.
+        """
+        return self._answers.mean(column, where, by, level)
+
+    def quantile(
+        self, column: str, p: float = 0.5, *, where: Where = None, by: By = None, level: float = 0.9
+    ) -> Answer | AnswerTable:
+        """The value that a share ``p`` of records reach at most: the median unless given.
+
+        Parameters
+        ----------
+        column
+            As for `mean`.
+        p
+            From 0 to 1.
+        where, by, level
+            As for `count`.
+        """
+        return self._answers.quantile(column, p, where, by, level)
+
+    def crosstab(self, rows: str, columns: str, *, where: Where = None, level: float = 0.9) -> AnswerTable:
+        """How many records have each pair of values of two columns.
+
+        Parameters
+        ----------
+        rows, columns
+            Names of columns of listed or whole values.
+        where, level
+            As for `count`.
+        """
+        return cast("AnswerTable", self._answers.count(where, (rows, columns), level))
+
+    def correlation(
+        self, one: str, other: str, *, where: Where = None, by: By = None, level: float = 0.9
+    ) -> Answer | AnswerTable:
+        """Pearson's correlation of two columns of numbers.
+
+        Parameters
+        ----------
+        one, other
+            Their names.
+        where, by, level
+            As for `count`.
+        """
+        return self._answers.correlation(one, other, where, by, level)
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - the core does not import it
         """The synthetic data set as a pandas data frame."""

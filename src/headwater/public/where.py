@@ -45,6 +45,15 @@ def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
     return found
 
 
+def parts(schema: Schema, where: Mapping[str, Any]) -> dict[int, tuple[float, float] | Points]:
+    """For each named column the range of coordinates that a record may have, or all of them if values are listed."""
+    found: dict[int, tuple[float, float] | Points] = dict(conditions(schema, where))
+    for name, value in where.items():
+        if isinstance(value, list | set | frozenset):
+            found[schema.names.index(name)] = _listed(schema.columns[name], value, f"where[{name!r}]")
+    return found
+
+
 def sample_where(model: Model, schema: AnySchema, n: int, seed: int, where: Mapping[str, Any]) -> Points:
     """``n`` records of a model that fulfil conditions, as points of the cube; those that miss a list are drawn anew."""
     limits, drawn = conditions(schema, where), n

@@ -87,7 +87,7 @@ class Moment:
         seed = release_seed(bytes.fromhex(public), self.t, measured.start)
         model = registry.model(facts["mechanism"]).fit(measured, schema, seed)
         known = Facts(self.t, self.guarantee, stated(schema, facts["bad_rows"]), facts["mechanism"], facts["noise"])
-        return Release(known, measured.start, model, seed, facts["kind"])
+        return Release(known, measured.start, model, seed, facts["kind"], measured=measured)
 
 
 def status_of(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -125,10 +125,11 @@ def _shrinkage_weights(deviation: Floats, noise: Floats, base: Floats, estimable
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """Estimated mass: for each node of a tree, every pool's mass in it."""
+    """Estimated mass: of each node of a tree, every pool's mass in it; of each split cell, the variance of its left."""
 
     tree: Tree
     mass: Floats
+    variance: Floats
     spread: float
 
 
@@ -154,7 +155,7 @@ def estimate(
     spread = 0.0
     for depth, (here, _) in enumerate(tree.layers()):
         spread += partition.diameter(depth) * float(np.sqrt(variance[here]).sum())
-    return Density(tree, np.array(mass), spread)
+    return Density(tree, np.array(mass), variance, spread)
 
 
 def leaf_masses(density: Density, rows: slice | list[int]) -> tuple[Cells, Integers, Floats]:

@@ -153,7 +153,7 @@ class Measured:
         return {Span(one.start, one.end): one for one in unpack(header, arrays)[0]}
 
     def after(self, since: int) -> Measured:
-        buckets = [*self.history.slow, *self.history.recent, *self.fast]
+        buckets = self._buckets()
         start = max((bucket.start for bucket in buckets if bucket.start <= since), default=0)
         return replace(self, start=start if since else 0)
 
@@ -162,9 +162,29 @@ class Measured:
         """How many points no closed bucket covers."""
         return self.t - self.covered
 
+    def bins(self, axes: Sequence[int]) -> dict[int, Floats] | None:
+        """Where cells begin, as coordinates, at the depth that most records are told apart at."""
+        partition, tree = (
+            self.history.partition,
+            max((one.tree for one in self._buckets()), key=lambda t: t.size, default=LEAF),
+        )
+        if tree.size == 1:
+            return None
+        depth = int(np.median(tree.levels()))  # cells hold about as many records each
+        found = {}
+        for axis in axes:
+            kind, cuts = partition.axes[axis], partition.order[:depth].count(axis)
+            top = kind.unit * (kind.values or 1)
+            found[axis] = np.arange(0.0, 1.0, 2.0**-cuts)
+            found[axis] = found[axis][found[axis] < top]
+        return found
+
+    def _buckets(self) -> list[NoisyCounts]:
+        return [*self.history.slow, *self.history.recent, *self.fast]
+
     def near(self, points: Points) -> dict[str, float]:
         """How many buckets are closed, and the noisy counts of the leaves that hold these points."""
-        buckets = [*self.history.slow, *self.history.recent, *self.fast]
+        buckets = self._buckets()
         partition = self.history.partition
         seen: dict[str, float] = {f"t={self.t} closed buckets": len(buckets)}
         for bucket in buckets:

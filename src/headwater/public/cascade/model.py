@@ -11,7 +11,7 @@ from headwater.public.budget import Budget
 from headwater.public.cascade.estimate import estimate, leaf_masses
 from headwater.public.cascade.history import Measured
 from headwater.public.cells import CellModel
-from headwater.public.protocol import W1, AnySchema, CapErrors, ErrorBound
+from headwater.public.protocol import W1, AnySchema, Around, CapErrors, ErrorBound
 
 _CELLS = {1: (2.3, 0.72), 2: (4.5, 0.64), 3: (4.6, 0.56), 4: (4.0, 0.49), 5: (3.5, 0.43)}
 """W1 = a·(εt)^−b by number of columns, the medians of docs/benchmarks/accuracy.json for εt in 10³…10⁶."""
@@ -63,6 +63,12 @@ class CascadeModel(CellModel):
         within = float(mass[some] @ sizes[depths[some]])
         spread = density.spread + 1.5 * within + measured.uncovered / 3 if pools else math.inf
         return cls.rounded(partition, cells, depths, mass, measured.t - measured.start, seed, spread)
+
+    def around(self, measured: Measured, schema: AnySchema, rows: int) -> Around:
+        """What draws truths near this model."""
+        from headwater.public.cascade.around import CascadeAround  # which fits models
+
+        return CascadeAround(measured, schema, rows)
 
     @staticmethod
     def rate(mechanism: str, epsilon: float, t: int, dimension: int) -> ErrorBound:

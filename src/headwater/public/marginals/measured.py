@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 from headwater.public.budget import Budget
 from headwater.public.files import need
 from headwater.public.laws import IntegerLaplace
-from headwater.public.marginals.codes import Coding, codings, encode
+from headwater.public.marginals.codes import Coding, coders, codings, encode
 from headwater.public.marginals.tree import Pair
 from headwater.public.partition import Floats, Integers, Points
 from headwater.public.protocol import AnySchema, Arrays, Header, Kept, Span, State
@@ -157,6 +158,24 @@ class Measured:
     def after(self, since: int) -> Measured:
         start = max((table.start for table in self.tables if table.start <= since), default=0)
         return replace(self, start=start if since else 0)
+
+    def bins(self, axes: Sequence[int]) -> dict[int, Floats] | None:
+        """Where bins begin, as coordinates, in the most precise counts that tell all these columns apart together."""
+        found, best = None, 0.0
+        for table in self.tables:
+            precision = (table.end - table.start) ** 2 / max(table.variance, 1e-9)
+            if set(axes) <= set(table.columns) and table.end > self.start:
+                resolved = math.prod(len(e) for c, e in zip(table.columns, table.edges, strict=True) if c in axes)
+                if precision * resolved > best:
+                    found, best = table, precision * resolved
+        if found is None or self.schema is None:
+            return None
+        places = coders(self.schema)
+        return {
+            column: places[column].places(edges[edges < places[column].coding.values].astype(np.uint16), np.zeros(1))
+            for column, edges in zip(found.columns, found.edges, strict=True)
+            if column in axes
+        }
 
     def near(self, points: Points) -> dict[str, float]:
         """How many tables there are, and the noisy counts of the cells that hold these points."""

@@ -24,6 +24,7 @@ from headwater.public.marginals.tables import widths
 from headwater.public.partition import Floats, Points
 from headwater.public.protocol import (
     AnySchema,
+    Around,
     Arrays,
     Conditions,
     ErrorBound,
@@ -123,6 +124,17 @@ class MarginalsModel:
     def points(self, seed: int) -> Points:
         rng = np.random.default_rng(seed)
         return self._points(self.distribution.draw(self.records, rng), rng)
+
+    def arrivals(self, n: int, rng: np.random.Generator) -> Points:
+        """Any number of records in the order in which they may have arrived."""
+        records, spans = self.distribution.arrivals(n, rng)
+        return self._points(records[:, np.lexsort((rng.random(n), spans))], rng)
+
+    def around(self, measured: Measured, schema: AnySchema, rows: int) -> Around:
+        """What draws truths near this model."""
+        from headwater.public.marginals.around import MarginalsAround  # which fits models
+
+        return MarginalsAround(measured, schema, self, rows)
 
     def sample(self, n: int, seed: int, where: Conditions | None = None) -> Points:
         """Any number of records of the model, as points of the cube."""

@@ -55,17 +55,22 @@ class LogLinear:
 
     def draw(self, rows: int, rng: np.random.Generator) -> Codes:
         """So many records by bins, of shape ``(columns, rows)``."""
+        return self.arrivals(rows, rng)[0]
+
+    def arrivals(self, rows: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+        """The same, and the span of time that each record arrived in."""
         if rows == 0:
-            return np.empty((len(self.estimate.margins), 0), dtype=np.uint16)
+            return np.empty((len(self.estimate.margins), 0), dtype=np.uint16), np.empty(0, dtype=np.uint16)
         laws = tree_laws(self.forest, self.joints, self.estimate.margins, self.shares)
         records, spans = draw_tree(self.forest, laws, rows, rng)
         if not self.joints:
-            return records
+            return records, spans
         records, spans, counts = grouped(records, spans, self._order(records, spans))
         weights, _ = rake(
             _constraints(records, spans, self.joints, self.estimate.margins, self.shares), rows, PASSES, counts
         )
-        return records.take(select(weights, np.arange(len(counts)), rows, rng), axis=1)
+        chosen = select(weights, np.arange(len(counts)), rows, rng)
+        return records.take(chosen, axis=1), spans.take(chosen)
 
     def draw_where(self, rows: int, evidence: Mapping[int, Floats], rng: np.random.Generator) -> Codes:
         laws = tree_laws(self.forest, self.joints, self.estimate.margins, self.shares, evidence)
