@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headwater.evaluation.evaluation import evaluate as evaluate
+    from headwater.public.answers import Answer as Answer
+    from headwater.public.answers import AnswerTable as AnswerTable
     from headwater.public.budget import DeltaWarning as DeltaWarning
     from headwater.public.budget import EpsilonWarning as EpsilonWarning
     from headwater.public.categories import Boolean as Boolean
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "evaluation.evaluation": "evaluate",
+    "public.answers": "Answer AnswerTable",
     "public.budget": "DeltaWarning EpsilonWarning",
     "public.categories": "Boolean Category",
     "public.errors": "SchemaError TableError",
