@@ -58,7 +58,10 @@ def wide() -> Release:
 
 def test_an_answer_is_its_number() -> None:
     answer = Answer(0.25, 0.2, 0.3, 0.9, "measured", "share")
-    assert answer * 4 == 1.0 and answer > 0.2 and f"{answer:.2f}" == "0.25" and isinstance(answer, float)
+    assert answer * 4 == 1.0
+    assert answer > 0.2
+    assert f"{answer:.2f}" == "0.25"
+    assert isinstance(answer, float)
     again = pickle.loads(pickle.dumps(answer))
     assert (again, again.low, again.high, again.how) == (answer, answer.low, answer.high, answer.how)
 
@@ -95,14 +98,16 @@ def test_answers_are_what_the_rows_of_the_release_say(wide: Release) -> None:
 def test_answers_by_group_are_those_of_each_group(wide: Release) -> None:
     rows = wide.sample(kind="pandas")
     means, medians = wide.mean("pay", by="town"), wide.quantile("pay", by="town")
-    assert isinstance(means, AnswerTable) and isinstance(medians, AnswerTable)
+    assert isinstance(means, AnswerTable)
+    assert isinstance(medians, AnswerTable)
     assert [group for group, _ in means] == list("abcd")
     for town, answer in means:
         assert answer == pytest.approx(rows.pay[rows.town == town].mean(), rel=1e-3)
         assert medians[town] == pytest.approx(rows.pay[rows.town == town].quantile(0.5, "lower"), rel=0.01)
         assert answer.low <= answer <= answer.high
     shares = wide.share(by="work")
-    assert isinstance(shares, AnswerTable) and [group for group, _ in shares] == ["x", "y", None]
+    assert isinstance(shares, AnswerTable)
+    assert [group for group, _ in shares] == ["x", "y", None]
     assert sum(answer for _, answer in shares) == pytest.approx(1)
     cells = wide.crosstab("town", "work")
     assert cells["b", None] == ((rows.town == "b") & rows.work.isna()).sum()
@@ -112,14 +117,18 @@ def test_a_table_of_answers_becomes_other_tables(wide: Release) -> None:
     table = wide.count(by="town")
     assert isinstance(table, AnswerTable)
     columns = table.columns()
-    assert list(columns) == ["town", "answer", "low", "high", "how"] and columns["town"] == list("abcd")
-    assert table.to_arrow().to_pydict() == columns and table.to_pandas()["answer"].tolist() == columns["answer"]
-    assert "town" in str(table) and "± " in str(table)
+    assert list(columns) == ["town", "answer", "low", "high", "how"]
+    assert columns["town"] == list("abcd")
+    assert table.to_arrow().to_pydict() == columns
+    assert table.to_pandas()["answer"].tolist() == columns["answer"]
+    assert "town" in str(table)
+    assert "± " in str(table)
 
 
 def test_bars_of_a_level_are_as_wide_as_that_needs(wide: Release) -> None:
     nine, five = (wide.share({"town": "a"}, level=level) for level in (0.9, 0.5))
-    assert isinstance(nine, Answer) and isinstance(five, Answer)
+    assert isinstance(nine, Answer)
+    assert isinstance(five, Answer)
     assert 2.2 < nine.plus_minus / five.plus_minus < 2.8
     with pytest.raises(ValueError, match="level"):
         wide.count(level=90.0)
@@ -128,7 +137,8 @@ def test_bars_of_a_level_are_as_wide_as_that_needs(wide: Release) -> None:
 def test_how_an_answer_is_known(wide: Release) -> None:
     assert wide.share({"town": "a"}).how == "measured"  # type: ignore[union-attr]
     unlikely = {"rare": "yes", "town": "d", "work": None}
-    assert "about" in str(wide.count(unlikely)) and wide.mean("age", where=unlikely).how == "not known"  # type: ignore[union-attr]
+    assert "about" in str(wide.count(unlikely))
+    assert wide.mean("age", where=unlikely).how == "not known"
     narrow = release_of(Schema(x=Number(0, 1)), {"x": np.random.default_rng(0).random(3000) ** 3}, 1)
     assert narrow.share({"x": (0.50001, 0.50002)}).how == "finer than measured"  # type: ignore[union-attr]
 
@@ -149,7 +159,9 @@ def test_points_of_a_cube_are_asked_by_number() -> None:
     synth.update(np.random.default_rng(0).random((3000, 2)) ** 2)
     release = synth.release()
     half = release.share({"x0": (0.0, 0.25)})
-    assert isinstance(half, Answer) and half.low <= 0.5 <= half.high and half.plus_minus < 0.2
+    assert isinstance(half, Answer)
+    assert half.low <= 0.5 <= half.high
+    assert half.plus_minus < 0.2
     assert release.count({"x1": (0.0, 0.25)}) == pytest.approx(1500, abs=300)
 
 
