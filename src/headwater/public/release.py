@@ -8,14 +8,14 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headwater.public import files
 from headwater.public import protocol as registry
-from headwater.public.answers import Answer, Answers, AnswerTable, By, Where
+from headwater.public.answers import Answers, AnswerTable, By, Where
 from headwater.public.budget import Guarantee
 from headwater.public.chunks import in_parallel
 from headwater.public.cube import UnitCube
@@ -232,7 +232,7 @@ class Release:
     def _answers(self) -> Answers:
         return Answers(self.model, self.points, self.measured, self.schema, self.seed)
 
-    def count(self, where: Where = None, *, by: By = None, level: float = 0.9) -> Answer | AnswerTable:
+    def count(self, where: Where = None, *, by: By = None, level: float = 0.9) -> Any:  # noqa: ANN401 - an Answer, with by= an AnswerTable
         """How many records there are, with an error bar; by group as a table of answers.
 
         Parameters
@@ -246,9 +246,7 @@ class Release:
         """
         return self._answers.count(where, by, level)
 
-    def share(
-        self, where: Where = None, *, of: Where = None, by: By = None, level: float = 0.9
-    ) -> Answer | AnswerTable:
+    def share(self, where: Where = None, *, of: Where = None, by: By = None, level: float = 0.9) -> Any:  # noqa: ANN401 - an Answer, with by= an AnswerTable
         """The share of records that fulfil ``where``; with ``by`` alone, the share of each group.
 
         Parameters
@@ -262,7 +260,7 @@ class Release:
         """
         return self._answers.share(where, of, by, level)
 
-    def mean(self, column: str, *, where: Where = None, by: By = None, level: float = 0.9) -> Answer | AnswerTable:
+    def mean(self, column: str, *, where: Where = None, by: By = None, level: float = 0.9) -> Any:  # noqa: ANN401 - an Answer, with by= an AnswerTable
         """The mean of a column of numbers, missing values left out; moments count in seconds since 1970.
 
         Parameters
@@ -274,9 +272,7 @@ class Release:
         """
         return self._answers.mean(column, where, by, level)
 
-    def quantile(
-        self, column: str, p: float = 0.5, *, where: Where = None, by: By = None, level: float = 0.9
-    ) -> Answer | AnswerTable:
+    def quantile(self, column: str, p: float = 0.5, *, where: Where = None, by: By = None, level: float = 0.9) -> Any:  # noqa: ANN401 - an Answer, with by= an AnswerTable
         """The value that a share ``p`` of records reach at most: the median unless given.
 
         Parameters
@@ -300,11 +296,10 @@ class Release:
         where, level
             As for `count`.
         """
-        return cast("AnswerTable", self._answers.count(where, (rows, columns), level))
+        found: AnswerTable = self._answers.count(where, (rows, columns), level)
+        return found
 
-    def correlation(
-        self, one: str, other: str, *, where: Where = None, by: By = None, level: float = 0.9
-    ) -> Answer | AnswerTable:
+    def correlation(self, one: str, other: str, *, where: Where = None, by: By = None, level: float = 0.9) -> Any:  # noqa: ANN401 - an Answer, with by= an AnswerTable
         """Pearson's correlation of two columns of numbers.
 
         Parameters
