@@ -78,14 +78,11 @@ def test_a_state_whose_gaussian_noise_was_drawn_by_another_rule_is_refused(monke
     """Else its quantities would get noise twice. Runs without a δ have none of it."""
     synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9)
     pure = hw.Synthesizer(WIDE, epsilon=1.0)
-    before, versions = synth.to_bytes(), (synth.measurement_version, pure.measurement_version)
-    for module in ("state", "synthesizer"):
-        monkeypatch.setattr(f"headwater.{module}.GAUSSIAN_VERSION", 99)
+    before = synth.to_bytes()
+    monkeypatch.setattr("headwater.state.GAUSSIAN_VERSION", 99)
     with pytest.raises(hw.FileRefusedError, match=r"measures by another rule for Gaussian noise.*begin a new run"):
         hw.Synthesizer.from_bytes(before)
     assert hw.Synthesizer.from_bytes(pure.to_bytes()).t == 0
-    assert synth.measurement_version != versions[0]
-    assert pure.measurement_version == versions[1]
 
 
 def test_a_plan_mixes_laws_and_takes_the_smaller_variance() -> None:

@@ -135,5 +135,5 @@ def test_a_release_of_a_mechanism_that_does_not_exist_is_refused(tmp_path: Path,
 
 def test_the_noise_of_a_run_is_its_own() -> None:
     """Without a seed no two runs share a key."""
-    keys = {hw.Synthesizer(hw.unit_cube(1), epsilon=1.0)._state.noise.key for _ in range(3)}
+    keys = {hw.Synthesizer(hw.unit_cube(1), epsilon=1.0).state.noise.key for _ in range(3)}
     assert len(keys | {Noise().key}) == 4

@@ -223,7 +223,7 @@ def test_a_billion_points_on_paper(mechanism: str) -> None:
     for _ in range(20):
         synth.update(np.full((100_000, 2), 0.25))
     assert synth.release().points().shape == (2_000_000, 2)
-    _, arrays = synth._mechanism.state()
+    _, arrays = synth.state.mechanism.state()
     most = 4 if mechanism == "marginals" else 1
     assert sum(array.nbytes for array in arrays.values()) < most * 2_000_000 + 10_000
 

@@ -100,7 +100,7 @@ def test_a_recent_window_is_at_most_a_bucket_longer_than_asked(t: int) -> None:
     synth = make()
     synth.update(clustered(t))
     plan: Any = synth.plan(t + 1)
-    stage, measure = plan.stages[-1], synth._mechanism
+    stage, measure = plan.stages[-1], synth.state.mechanism
     assert isinstance(measure, CascadeMechanism)
     for last in (1, 10, 100, 500, 1000, 2000, t // 2, t - 1):
         start = synth.release(last=last).span[0]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
 
 from headwater.public import files
-from headwater.public.budget import Budget, Guarantee, OverdrawnError, check_delta, check_epsilon
+from headwater.public import protocol as registry
+from headwater.public.budget import Budget, Guarantee, Ledger, OverdrawnError, check_delta, check_epsilon
 from headwater.public.errors import TableError
 from headwater.public.person import OWN
-from headwater.public.protocol import AnySchema, Arrays, Header, Span, with_null_records
+from headwater.public.protocol import AnySchema, Arrays, Header, Measured, Span, with_null_records
+from headwater.public.release import release_seed
 from headwater.public.schema import InputSchema, Schema, schema_from_dict
 from headwater.public.tables import Values
 from headwater.public.tally import BadRow, Tally, flags_of
@@ -23,7 +25,7 @@ from headwater.secret.noise import GAUSSIAN_VERSION, Noise, restored_keys
 from headwater.secret.people import NOBODY, SOMEBODY, People
 from headwater.secret.read.batch import Batch as Lines
 
-_STAGES = 50  # doublings of the time
+_STAGES, _BEGIN = 50, 7  # doublings of the time: all, and those that are checked before the first record
 _BANNER = "headwater state 3: SECRET, protect it like the data it was made from"
 
 
@@ -36,6 +38,7 @@ class State:
     expect: int | None
     public: bytes
     noise: Noise
+    guarantee: Guarantee
     mechanism: Mechanism
     tally: Tally
     kind: str | None = None
@@ -52,25 +55,12 @@ class State:
     ) -> State:
         noise, public = keys
         mechanism = mechanism_class(name)(schema, budget.of_record, noise, expect)
-        return State(schema, budget, expect, public, noise, mechanism, Tally(), None, people)
+        promise = _promise(mechanism, budget, people)
+        return State(schema, budget, expect, public, noise, promise, mechanism, Tally(), None, people)
 
     @property
     def t(self) -> int:
         return self.mechanism.t
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised; refused if the mechanism's draws cost more."""
-        budget = self.budget.of_record
-        self.mechanism.ledger().check(budget)
-        if budget.rho is not None and budget.one_currency:
-            rho, ledgers = budget.rho, [self.mechanism.ledger(1 << q) for q in range(_STAGES)]
-            in_epsilon = [ledger.total <= Fraction(budget.epsilon) for ledger in ledgers]
-            first = 0 if not budget.epsilon_first or all(in_epsilon) else in_epsilon.index(False)
-            if not all(in_epsilon) and not all(ledger.rho <= rho for ledger in ledgers[first:]):
-                raise OverdrawnError("some records of a person would cost ε and others ρ, which do not add up")
-        found, person = self.budget.guarantee, self.people.person if self.people else None
-        return found if person is None else replace(found, unit=person.unit, neighbours=person.neighbours)
 
     def encode(self, table: object, policy: str) -> Batch:
         """Records as the mechanism keeps them, in order of arrival, with what was bad or clipped in them. Pure."""
@@ -141,11 +131,38 @@ class State:
             if not counted.all():
                 rows = with_null_records(rows.copy(), ~counted)
             batch = replace(batch, rows=rows)
-        for q in range(self.t.bit_length(), (self.t + batch.records).bit_length()):
+        for q in range(max(self.t.bit_length(), _BEGIN), (self.t + batch.records).bit_length()):
             mechanism.ledger(1 << q).check(self.budget.of_record)
         # not by `replace`, which takes longer than counting a few records
-        unchanged = self.schema, self.budget, self.expect, self.public, self.noise
+        unchanged = self.schema, self.budget, self.expect, self.public, self.noise, self.guarantee
         return State(*unchanged, mechanism.update(batch), tally, kind or self.kind, people)
+
+    def measured(self, last: int | None, since: int | None) -> tuple[int, Measured]:
+        """The seed of a release of this moment, and what it is made from: measured now, unless it was before."""
+        left = window_start(self.t, last, since)
+        found = self.mechanism.measured(release_seed(self.public, self.t, 0)).after(left)
+        return release_seed(self.public, self.t, found.start), found
+
+    def laws(self) -> str:
+        """The laws of the noise until now, in words."""
+        if not self.budget.delta:
+            return registry.measured(self.mechanism.name).noise
+        ledgers = [self.mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
+        return Ledger(spend for ledger in ledgers for spend in ledger).laws
+
+    def facts(self) -> dict[str, Any]:
+        """What everybody may know of the run, as plain values. Public."""
+        return {
+            "t": self.t,
+            "schema": self.schema.to_dict(),
+            "mechanism": self.mechanism.name,
+            "guarantee": asdict(self.guarantee),
+            "budget": asdict(self.budget.of_record),
+            "expect": self.expect,
+            "noise": self.laws(),
+            "public": self.public.hex(),
+            "kind": self.kind,
+        }
 
     def write(self, path: str | os.PathLike[str]) -> None:
         files.write(path, _BANNER, *self._parts(), mode=0o600)
@@ -182,6 +199,22 @@ class State:
         return _restored(files.unpack(data, _BANNER, "these bytes"), "these bytes")
 
 
+def _promise(mechanism: Mechanism, budget: Budget, people: People | None) -> Guarantee:
+    """What is promised; refused if the mechanism's draws cost more."""
+    of_record = budget.of_record
+    for ledger in (mechanism.ledger(), *(mechanism.ledger(1 << q) for q in range(_BEGIN))):
+        ledger.check(of_record)
+    if of_record.rho is not None and of_record.one_currency:
+        ledgers = [mechanism.ledger(1 << q) for q in range(_STAGES)]
+        in_epsilon = [ledger.total <= Fraction(of_record.epsilon) for ledger in ledgers]
+        first = 0 if not of_record.epsilon_first or all(in_epsilon) else in_epsilon.index(False)
+        if not all(in_epsilon) and not all(ledger.rho <= of_record.rho for ledger in ledgers[first:]):
+            raise OverdrawnError("some records of a person would cost ε and others ρ, which do not add up")
+    person = people.person if people else None
+    found = budget.guarantee
+    return found if person is None else replace(found, unit=person.unit, neighbours=person.neighbours)
+
+
 def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> State:
     header, arrays = parts
     with files.assembling(where):
@@ -202,8 +235,8 @@ def _restored(parts: tuple[dict[str, Any], Arrays], where: str) -> State:
         if people is not None:
             budget = replace(budget, records=people.person.records, per_bucket=people.person.per_bucket)
         mechanism = kind.restore(schema, budget.of_record, noise, (header, arrays), header["expect"])
-        tally = Tally.from_dict(header["tally"])
-        return State(schema, budget, header["expect"], public, noise, mechanism, tally, header["kind"], people)
+        tally, promise = Tally.from_dict(header["tally"]), _promise(mechanism, budget, people)
+        return State(schema, budget, header["expect"], public, noise, promise, mechanism, tally, header["kind"], people)
 
 
 def _encode_with_people(people: People, mechanism: Mechanism, schema: Schema, table: object, policy: str) -> Batch:
@@ -227,3 +260,22 @@ def _encode_with_people(people: People, mechanism: Mechanism, schema: Schema, ta
     null = nowhere | flags_of(list(wrong), len(hashes))
     rows = with_null_records(mechanism.encode(found.points), null if null.any() else None)
     return Batch(people.attached(rows, hashes), tally=found.tally, bad=bad)
+
+
+def window_start(t: int, last: int | None, since: int | None) -> int:
+    """How many of the first records a release leaves out."""
+    if last is not None and since is not None:
+        raise ValueError("give last= or since=, not both")
+    if last is not None:
+        if whole("last", last) < 1:
+            raise ValueError(f"last must be at least 1, not {last}")
+        return max(t - last, 0)
+    if since is not None and not 0 <= whole("since", since) <= t:
+        raise ValueError(f"since must lie between 0 and the number of records so far, {t}, but is {since}")
+    return since or 0
+
+
+def whole(what: str, number: object) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{what} must be a whole number, not {type(number).__name__}")
+    return int(number.__index__())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 import numpy as np
 
@@ -29,13 +29,12 @@ from headwater.public.schema import InputSchema, Schema
 from headwater.public.tables import kind_of
 from headwater.public.tally import Tally, policy_of
 from headwater.secret.batch import Batch, count_by_bucket, whole_numbers
-from headwater.secret.mechanism import Mechanism
-from headwater.secret.noise import GAUSSIAN_VERSION, new_keys, new_person_key
+from headwater.secret.noise import new_keys, new_person_key
 from headwater.secret.people import People
 from headwater.secret.pmm import ledger as pmm_ledger
 from headwater.secret.pmm import measure_once
 from headwater.secret.read.source import batches_of
-from headwater.state import State
+from headwater.state import State, whole
 
 _COPIED = (
     "a synthesizer cannot be copied or pickled: two copies would put the same noise on different records, which shows "
@@ -157,14 +156,14 @@ class Synthesizer:
             budget = replace(budget, records=person.records, per_bucket=person.per_bucket)
             if person.per_bucket is not None and not budget.delta:
                 raise ValueError("per_bucket lowers noise with a delta only: leave it out, or give a delta (--delta)")
-        if expect is not None and _whole("expect", expect) < 1:
+        if expect is not None and whole("expect", expect) < 1:
             raise ValueError(f"expect must be a number of records from 1 on, not {expect}")
         name = registry.resolved(mechanism, schema)
         warn_of_epsilon(budget.epsilon, 2)
         self._begin(State.begin(name, schema, budget, expect, new_keys(seed), people))
 
     def _begin(self, state: State) -> None:
-        self._state, self._process, self._turn = state, this_process(), RLock()
+        self.state, self._process, self._turn = state, this_process(), RLock()
         self.schema, self.budget, self.mechanism = state.schema, state.budget, state.mechanism.name
         self.epsilon = state.budget.epsilon
         self.guarantee: Guarantee = state.guarantee
@@ -194,9 +193,9 @@ class Synthesizer:
             raise ValueError('bad_rows="quarantine" needs a run with a state (headwater.run); here "null" is possible')
         for part in batches_of(table, self.input_schema, policy):
             try:
-                batch, kind = self._state.encode(part, policy), _table_kind(self.schema, part)
+                batch, kind = self.state.encode(part, policy), _table_kind(self.schema, part)
                 with self._lock:
-                    self._state = self._state.after(self._state.stamped(batch), kind)
+                    self.state = self.state.after(self.state.stamped(batch), kind)
             except (TypeError, ValueError) as error:
                 if self.t > before:
                     error.add_note(f"The {self.t - before:,} records before this batch were counted.")
@@ -242,7 +241,7 @@ class Synthesizer:
         >>> owner.t, (odd + even).records
         (4, 4)
         """
-        state = self._state
+        state = self.state
         if person_key is not None and state.people is not None:
             state = replace(state, people=replace(state.people, key=person_key))
         found = state.encode(table, policy_of(bad_rows, self.schema))
@@ -261,12 +260,12 @@ class Synthesizer:
         if self.person is not None:
             raise ValueError("counted records have no owners: give update() the records where there is a person=")
         array = whole_numbers("numbers", numbers)
-        first = _whole("numbers", numbers) if array.ndim == 0 else None
+        first = whole("numbers", numbers) if array.ndim == 0 else None
         if first is None and (array.shape != (batch.records,) or (array.dtype.kind not in "iu" and array.size)):
             raise ValueError(f"numbers must be {batch.records} whole numbers, or that of the first record")
         if array.size and array.min() < 0:
             raise ValueError("numbers must be at least 0")
-        state, given = self._state, array.astype(np.int64) if first is None else first
+        state, given = self.state, array.astype(np.int64) if first is None else first
         found = count_by_bucket(
             batch.rows, given, lambda number: state.bucket(number, until), state.mechanism.coarser, until
         )
@@ -284,7 +283,7 @@ class Synthesizer:
         until
             If the records up to this number are taken at once: the slowest bucket whose faster ones are never measured.
         """
-        return self._state.bucket(_whole("number", number), until)
+        return self.state.bucket(whole("number", number), until)
 
     def take(self, batch: Batch) -> None:
         """Count a batch, all of it or nothing: the same as `update` with the records themselves, bit for bit.
@@ -296,19 +295,7 @@ class Synthesizer:
             each of them once.
         """
         with self._lock:
-            self._state = self._state.after(self._state.checked(batch))
-
-    def checked(self, batch: Batch, t: int | None = None) -> Batch:
-        """A batch that `take` can take, or an error that says what is wrong with it.
-
-        Parameters
-        ----------
-        batch
-            As for `take`.
-        t
-            How many records there will be before it; those that there are unless given.
-        """
-        return self._state.checked(batch, t)
+            self.state = self.state.after(self.state.checked(batch))
 
     # ---- releases out
 
@@ -339,9 +326,9 @@ class Synthesizer:
             As for `release`.
         """
         with self._lock:
-            t, kind = self.t, self._state.kind
-            seed, measured = self._measure(last, since)
-            laws = self._laws()
+            t, kind = self.t, self.state.kind
+            seed, measured = self.state.measured(last, since)
+            laws = self.state.laws()
 
         def make() -> Release:
             # From here on nothing has seen data, and other threads may go on.
@@ -352,12 +339,6 @@ class Synthesizer:
         warn_of_delta(self.budget.delta, t, 3)
         return make
 
-    def _laws(self) -> str:
-        if not self.budget.delta:
-            return registry.measured(self.mechanism).noise
-        ledgers = [self._mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
-        return Ledger(spend for ledger in ledgers for spend in ledger).laws
-
     def measured(self, *, last: int | None = None, since: int | None = None) -> Measured:
         """The noisy counts that a release of this moment is made from: as public as the release itself.
 
@@ -367,33 +348,7 @@ class Synthesizer:
             As for `release`.
         """
         with self._lock:
-            return self._measure(last, since)[-1]
-
-    def _measure(self, last: int | None, since: int | None) -> tuple[int, Measured]:
-        """The seed of the release, and what it is made from."""
-        left = window_start(self.t, last, since)
-        found = self._mechanism.measured(release_seed(self._state.public, self.t, 0)).after(left)
-        return release_seed(self._state.public, self.t, found.start), found
-
-    def facts(self) -> dict[str, Any]:
-        """What everybody may know of the run, as plain values. Public."""
-        state = self._state
-        return {
-            "t": self.t,
-            "schema": self.schema.to_dict(),
-            "mechanism": self.mechanism,
-            "guarantee": asdict(self.guarantee),
-            "budget": asdict(state.budget.of_record),
-            "expect": self.expect,
-            "noise": self._laws(),
-            "public": state.public.hex(),
-            "kind": state.kind,
-        }
-
-    def kept(self) -> Kept:
-        """All that was measured until now, by the records that it was measured of. Public."""
-        with self._lock:
-            return self._state.mechanism.kept()
+            return self.state.measured(last, since)[-1]
 
     def know(self, kept: Kept) -> None:
         """Take for measured what was measured and kept before: it is never measured again.
@@ -404,29 +359,29 @@ class Synthesizer:
             As `kept` gave it, in this process or before it was killed.
         """
         with self._lock:
-            self._state = replace(self._state, mechanism=self._state.mechanism.knowing(kept))
+            self.state = replace(self.state, mechanism=self.state.mechanism.knowing(kept))
 
     # ---- what is known of the run
 
     @property
     def t(self) -> int:
         """How many records have arrived. Public."""
-        return self._mechanism.t
+        return self.state.mechanism.t
 
     @property
     def expect(self) -> int | None:
         """How many records the plan is laid out for; None if that was not declared, or is of no use. Public."""
-        return self._state.expect
+        return self.state.expect
 
     @property
     def person(self) -> Person | None:
         """Who records belong to, as it was declared. Public."""
-        return self._state.people.person if self._state.people else None
+        return self.state.people.person if self.state.people else None
 
     @property
     def person_key(self) -> bytes | None:
         """The key of `headwater.people.hash_people` in this run. Secret."""
-        return self._state.people.key if self._state.people else None
+        return self.state.people.key if self.state.people else None
 
     @property
     def input_schema(self) -> AnySchema | InputSchema:
@@ -436,22 +391,18 @@ class Synthesizer:
     @property
     def tally(self) -> Tally:
         """What `update` has clipped, not found listed, found missing, or capped. Secret: there is no noise in it."""
-        return self._state.tally.with_capped(self.capped, self.t)
+        return self.state.tally.with_capped(self.capped, self.t)
 
     @property
     def capped(self) -> int:
         """How many records did not count, because their person had enough that did. Secret: there is no noise in it."""
-        return self._state.people.capped if self._state.people else 0
+        return self.state.people.capped if self.state.people else 0
 
     @property
     def _lock(self) -> RLock:
         if this_process() != self._process:
             raise RuntimeError(_FORKED)
         return self._turn
-
-    @property
-    def _mechanism(self) -> Mechanism:
-        return self._state.mechanism
 
     def plan(self, until: int | None = None) -> object:
         """The schedule of buckets and budgets, of cascade with the noise: print it. Not of the paper's mechanism.
@@ -461,7 +412,7 @@ class Synthesizer:
         until
             Up to which time; twice the present one unless given.
         """
-        return self._mechanism.plan(max(2 * self.t, 1) if until is None else _whole("until", until))
+        return self.state.mechanism.plan(max(2 * self.t, 1) if until is None else whole("until", until))
 
     def ledger(self, t: int | None = None) -> Ledger:
         """Every draw of noise that a record arriving now can move; it adds up to at most ε, or to a ρ that keeps it.
@@ -471,23 +422,17 @@ class Synthesizer:
         t
             How many records arrived before it, if it is another one than the next: past or to come.
         """
-        return Ledger(self._mechanism.ledger(None if t is None else _whole("t", t)), self.budget)
+        return Ledger(self.state.mechanism.ledger(None if t is None else whole("t", t)), self.budget)
 
     @property
     def run_id(self) -> str:
         """A name of this run, the same for ever and on all its cards. Public: depends on neither data nor noise."""
-        return run_id(self._state.public)
-
-    @property
-    def measurement_version(self) -> str:
-        """Names the rule that decides what is measured. A state goes on only under the rule that it began with."""
-        gaussian = f", Gaussian noise {GAUSSIAN_VERSION}" if self.budget.delta else ""
-        return f"{self.mechanism} {self._mechanism.version}{gaussian}"
+        return run_id(self.state.public)
 
     @property
     def has_windows(self) -> bool:
         """Whether `release` can be about the last records only. Public."""
-        return self._mechanism.windows
+        return self.state.mechanism.windows
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything that is needed to go on. The file is as secret as the data; only its owner can read it.
@@ -498,12 +443,12 @@ class Synthesizer:
             The file to write.
         """
         with self._lock:
-            self._state.write(path)
+            self.state.write(path)
 
     def to_bytes(self) -> bytes:
         """What `save` writes, as bytes: as secret as the data."""
         with self._lock:
-            return self._state.to_bytes()
+            return self.state.to_bytes()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -556,25 +501,6 @@ def _checked_schema(schema: object) -> AnySchema:
     if not isinstance(schema, Schema | UnitCube):
         raise TypeError(f"schema must be a Schema or unit_cube(d), not {type(schema).__name__}")
     return schema
-
-
-def window_start(t: int, last: int | None, since: int | None) -> int:
-    """How many of the first records a release leaves out."""
-    if last is not None and since is not None:
-        raise ValueError("give last= or since=, not both")
-    if last is not None:
-        if _whole("last", last) < 1:
-            raise ValueError(f"last must be at least 1, not {last}")
-        return max(t - last, 0)
-    if since is not None and not 0 <= _whole("since", since) <= t:
-        raise ValueError(f"since must lie between 0 and the number of records so far, {t}, but is {since}")
-    return since or 0
-
-
-def _whole(what: str, number: object) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"{what} must be a whole number, not {type(number).__name__}")
-    return int(number.__index__())
 
 
 def _table_kind(schema: AnySchema, table: object) -> str | None:

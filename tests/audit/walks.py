@@ -149,7 +149,7 @@ class Walk:
 
     def _reload(self) -> None:
         """Saved, loaded, and told what was measured before."""
-        data, kept = self.synth.to_bytes(), self.synth.kept()
+        data, kept = self.synth.to_bytes(), self.synth.state.mechanism.kept()
         self.synth = Synthesizer.from_bytes(data)
         expect(self.synth.to_bytes() == data, "a run that was loaded saves something else")
         if self.rng.random() < 0.5:

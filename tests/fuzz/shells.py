@@ -1,11 +1,9 @@
-"""Slower targets: states in SQLite, and the command line."""
+"""Slower targets: states of runs, and the command line."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sqlite3
 from contextlib import chdir
 from pathlib import Path
 from random import Random
@@ -16,9 +14,10 @@ from typer.testing import CliRunner
 from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 from headwater.public.files import FileRefusedError
+from headwater.run.frames import framed, read_frames
 from headwater.run.lock import StoreError
-from headwater.run.restore import read_state
-from headwater.run.state import State, _digest
+from headwater.run.run import read_state
+from headwater.run.state import BANNER, State
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate_bytes, mutate_value
 from tests.fuzz.target import FoundError, Target
@@ -34,10 +33,8 @@ def make_store(rng: Random) -> Change:
         for _ in range(rng.choice((1, 3, 10))):  # most of a file is empty: change what is not
             data[rng.choice(_used())] = rng.randrange(256)
         return "bytes", bytes(data) if which < 0.4 else mutate_bytes(bytes(data), rng)
-    head = {"from": 700, "to": 703, "dtype": "<u8", "shape": [3, 1]}
-    if which < 0.85:
-        return "journal", json.dumps(mutate_value(head, rng))
-    return "head", json.dumps(mutate_value([700, 1, len(seeds.states()[3])], rng))
+    part = int(which < 0.85)
+    return str(part), mutate_value(heads()[part], rng)
 
 
 def _used() -> list[int]:
@@ -57,7 +54,7 @@ def use_store(change: Change, folder: Path) -> None:
     path.write_bytes(content if what == "bytes" else seeds.stores()[0])
     os.chmod(path, 0o600)
     if what != "bytes":
-        change_store(path, what, content)
+        change_store(path, int(what), content)
     with State.open(path, allow_copy=True) as store:
         store.load()
         _ = store.config, store.releases()
@@ -65,15 +62,16 @@ def use_store(change: Change, folder: Path) -> None:
     synth.release()
 
 
-def change_store(path: Path, what: str, content: str) -> None:
-    with sqlite3.connect(path) as connection:
-        if what == "journal":
-            ((data,),) = connection.execute("SELECT data FROM journal")
-            row = content, _digest(content.encode(), data)
-            connection.execute("UPDATE journal SET head = ?, sha256 = ?", row)
-        else:
-            connection.execute("UPDATE meta SET value = ? WHERE name = 'snapshot'", (content,))
-    connection.close()
+def heads(data: bytes | None = None) -> list[Any]:
+    """What the frames of a store say."""
+    return [frame.header for frame in read_frames(Path(), data or seeds.stores()[0], BANNER)]
+
+
+def change_store(path: Path, part: int, content: object) -> None:
+    """Another head under a checksum that matches."""
+    frames = list(read_frames(path, path.read_bytes(), BANNER))
+    heads = [content if number == part else frame.header for number, frame in enumerate(frames)]
+    path.write_bytes(b"".join(framed(BANNER, head, frame.arrays) for head, frame in zip(heads, frames, strict=True)))  # type: ignore[arg-type]
 
 
 COMMANDS: dict[str, list[str]] = {

@@ -12,7 +12,7 @@ import headwater as hw
 
 def encoded(synth: hw.Synthesizer, table: object, bad_rows: str | None = None) -> Any:  # noqa: ANN401
     """What the mechanism keeps of each record, but for whose it is; the largest integers of a null record."""
-    kept = synth.encode(table, bad_rows=bad_rows).rows[:, : len(synth._mechanism.sizes)]
+    kept = synth.encode(table, bad_rows=bad_rows).rows[:, : len(synth.state.mechanism.sizes)]
     found = kept.astype(np.uint64)
     found[(kept == np.iinfo(kept.dtype).max).all(axis=1)] = np.iinfo(np.uint64).max
     return found

@@ -21,7 +21,8 @@ GONE = {
     "Synthesizer.stamped Synthesizer.update_counted_rows Synthesizer.update_counts Synthesizer.update_rows",
     "`bucket` says where each begins and ends": "Synthesizer.buckets",
     "of the mechanism, and of no use to others": "Synthesizer.coarser Synthesizer.place_bits Synthesizer.width",
-    "`ledger`, `plan` and `kept` say it": "Synthesizer.status",
+    "`ledger` and `plan` say it": "Synthesizer.status",
+    "a state that another rule has measured is refused, which says so": "Synthesizer.measurement_version",
     "one stream for each public key": "Query.runs",
 }
 """Names of `BEFORE` that went, each with the reason."""

@@ -116,7 +116,7 @@ def test_an_open_bucket_keeps_its_distinct_rows_and_not_its_records() -> None:
     places, owner, rng = crowd(100, 2, 1), start("square", 1.0), np.random.default_rng(2)
     while owner.t < 260_000:
         owner.take(owner.encode(places[rng.integers(100, size=6500)], owner.t))
-    mechanism: Any = owner._mechanism
+    mechanism: Any = owner.state.mechanism
     siblings = [scale.siblings for scale in mechanism.stage.timescales[1:]]
     assert (owner.t - mechanism.start, siblings) == (30_624, [8, 4])
     assert sum(len(part.rows) for part in mechanism._held.parts) <= 100 * (8 + 4 + 2)  # closed ones, and the open one

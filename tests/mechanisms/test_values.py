@@ -92,7 +92,7 @@ def test_an_update_leaves_the_mechanism_as_it_was(case: str) -> None:
     """Two updates from one mechanism, each of it with releases, do not disturb each other: nothing is shared."""
 
     def of(parts: list[hw.Batch]) -> Any:  # noqa: ANN401 - any mechanism
-        mechanism = start(case)._mechanism
+        mechanism = start(case).state.mechanism
         for part in parts:
             mechanism = mechanism.update(part)
         return mechanism
@@ -139,9 +139,9 @@ def test_what_was_kept_is_never_measured_again(case: str) -> None:
     """
     table, owner = records(case), start(case)
     take(owner, table[:350])
-    older, kept = owner.to_bytes(), dict(owner.kept())  # as a run writes it down, after each update
+    older, kept = owner.to_bytes(), dict(owner.state.mechanism.kept())  # as a run writes it down, after each update
     take(owner, table[350:700])
-    shown, last = plain(owner.measured()), owner.kept()
+    shown, last = plain(owner.measured()), owner.state.mechanism.kept()
     kept |= last
     other, loaded = start(case, seed=2), hw.Synthesizer.from_bytes(older)
     with pytest.MonkeyPatch.context() as patch:
@@ -151,11 +151,11 @@ def test_what_was_kept_is_never_measured_again(case: str) -> None:
             take(run, table[run.t : 350])
             take(run, table[350:700])
             assert plain(run.measured()) == shown
-            assert plain(run.kept()) == plain(last)
+            assert plain(run.state.mechanism.kept()) == plain(last)
     for run in (owner, other):
         take(run, table[700:])
         run.measured()
-    found, new = owner.kept(), other.kept()
+    found, new = owner.state.mechanism.kept(), other.state.mechanism.kept()
     assert found.keys() == new.keys()
     assert new.keys() - kept.keys()
     for span, one in new.items():

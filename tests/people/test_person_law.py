@@ -149,7 +149,7 @@ def rho_between(person: hw.Person, places: list[int], monkeypatch: pytest.Monkey
     for value in ("a", "d"):
         tables.append({})
         synth = hw.Synthesizer(schema, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person, seed=1)
-        end = synth._mechanism.spans(synth._mechanism.spans(0)[0].end)[0].end
+        end = synth.state.mechanism.spans(synth.state.mechanism.spans(0)[0].end)[0].end
         mine = np.isin(np.arange(end), places)
         column = np.where(mine, value, "b")
         synth.update({**dict.fromkeys(schema.names, column), "who": np.where(mine, end + 1, np.arange(end))})
@@ -199,11 +199,11 @@ def test_without_one_stages_in_epsilon_come_before_stages_in_rho(columns: int, e
     mechanism = {"mechanism": "marginals", "delta": 1e-9, "epsilon": 1.0}
     synth = hw.Synthesizer(schema, person=hw.Person("who", records=20), **mechanism)  # type: ignore[arg-type]
     alone = hw.Synthesizer(schema, **{**mechanism, "epsilon": 1 / 20})  # type: ignore[arg-type]
-    kinds = [synth._mechanism.ledger(1 << q).total < math.inf for q in range(45)]
+    kinds = [synth.state.mechanism.ledger(1 << q).total < math.inf for q in range(45)]
     assert (kinds[0], kinds[-1]) == (early, late)
     assert kinds == sorted(kinds, reverse=True)
     for q, pure in enumerate(kinds):
-        ledger = synth._mechanism.ledger(1 << q)
+        ledger = synth.state.mechanism.ledger(1 << q)
         assert (20 * ledger.total <= 1) if pure else (400 * ledger.rho <= rho_for(1.0, 1e-9))
     if early and not late:
         assert str(synth.plan(1 << 24)).count("ρ, Gaussian") not in (0, str(synth.plan(1 << 24)).count("\n"))

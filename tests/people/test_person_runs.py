@@ -20,7 +20,7 @@ from headwater.public.folder import read_card
 from headwater.public.laws import rho_for
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.run.lock import StoreError
-from headwater.run.restore import read_state
+from headwater.run.run import read_state
 from headwater.secret import people as people_module
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.people import People
@@ -262,7 +262,7 @@ def test_a_cap_for_buckets_lets_no_more_count_in_a_bucket() -> None:
     synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person, seed=1)
     ends = [0]
     while ends[-1] < 20_000:
-        ends.append(synth._mechanism.spans(ends[-1])[0].end)
+        ends.append(synth.state.mechanism.spans(ends[-1])[0].end)
     synth.update(batch(WIDE, ends[-1], people=1))
     assert synth.t - synth.capped == 3 * (len(ends) - 1)
 

@@ -169,7 +169,7 @@ def test_releases_and_windows_are_made_of_the_file_alone(tmp_path: Path, mechani
             moment = Moment.read(alone)
             assert (moment.t, moment.run_id, moment.guarantee) == (run.t, run.run_id, run.guarantee)
             assert all(same(moment.release(**how), one) for how, one in zip(asked, expected, strict=True))
-        secret = run.synth._state.noise.key
+        secret = run.synth.state.noise.key
         assert secret.hex().encode() not in alone.read_bytes()
         assert secret not in alone.read_bytes()
         if run.synth.has_windows:
@@ -253,7 +253,7 @@ def test_whatever_is_shown_is_on_the_disk_before_a_model_is_made_of_it(
         assert run._state is not None
         assert run._state.noted("measured") == [found[-1].end, found[-1].checksum]
         assert path.stat().st_size == found[-1].end
-        assert run.synth.kept().keys() <= set(entries(path))
+        assert run.synth.state.mechanism.kept().keys() <= set(entries(path))
         made.append(run.t)
         return model(mechanism)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+import pytest
 
 import headwater as hw
 from headwater.run import FolderSink, Run, RunConfig, Schedule
@@ -36,7 +38,6 @@ def take(run: Run, start: int, end: int, **more: Any) -> None:  # noqa: ANN401 -
 
 def kill(run: Run) -> None:
     """What a killed process leaves: no snapshot, and a lock that nobody holds."""
-    assert run._state is not None
     run._state.close()
 
 
@@ -51,36 +52,17 @@ def tables(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("data.*"))}
 
 
-class FailingDisk:
-    """A connection whose commits fail: before they have happened, or after, as when the last sync fails."""
-
-    def __init__(self, real: sqlite3.Connection, *, after: bool, reads: bool) -> None:
-        self._real, self._after, self._reads, self.failed = real, after, reads, False
-
-    def execute(self, sql: str, *more: Any) -> sqlite3.Cursor:  # noqa: ANN401 - as there
-        if self.failed and not self._reads and sql != "ROLLBACK":
-            raise self._error()
-        if sql == "COMMIT" and not self.failed:
-            self.failed = True
-            if self._after:
-                self._real.execute(sql)
-            raise self._error()
-        return self._real.execute(sql, *more)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
-        return getattr(self._real, name)
-
-    def _error(self) -> sqlite3.OperationalError:
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
-        return error
-
-
 @contextmanager
-def failing(state: State, *, after: bool, reads: bool = True) -> Iterator[None]:
-    real = state._connection
-    state._connection = cast("sqlite3.Connection", FailingDisk(real, after=after, reads=reads))
-    try:
+def failing(*, lasting: bool) -> Iterator[None]:
+    """A disk that fails to sync, and if it is ``lasting`` to take back what was not synced."""
+    sync, left = os.fsync, [1 << 30 if lasting else 1]
+
+    def fails(handle: int) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise OSError(errno.EIO, "Input/output error")
+        sync(handle)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", fails)
         yield
-    finally:
-        state._connection = real

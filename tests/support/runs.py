@@ -42,7 +42,7 @@ def feed(mechanism: M, points: NDArray[Any]) -> M:
 
 def nulls(synth: hw.Synthesizer, given: object, bad_rows: str = "null") -> list[bool]:
     """Which records a run counts and otherwise ignores, of those that it takes here."""
-    kind, found = type(synth._mechanism), list[bool]()
+    kind, found = type(synth.state.mechanism), list[bool]()
     update = kind.update
 
     def seen(self: Any, batch: hw.Batch) -> Any:  # noqa: ANN401 - a mechanism

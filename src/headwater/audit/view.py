@@ -60,6 +60,6 @@ def of_files(at: str, release: Release) -> View:
 
 def of_kept(at: str, synth: Synthesizer) -> View:
     """All that was measured until now, as it is written down for everybody, and the facts beside it."""
-    kept = synth.kept()
+    kept = synth.state.mechanism.kept()
     data = files.pack("kept", *protocol.measured(synth.mechanism).pack(kept)) if kept else b""
-    return {f"{at} kept": hashlib.sha256(data).hexdigest(), f"{at} facts": json.dumps(synth.facts(), default=str)}
+    return {f"{at} kept": hashlib.sha256(data).hexdigest(), f"{at} facts": json.dumps(synth.state.facts(), default=str)}

@@ -19,7 +19,7 @@ from headwater.public.schema import Schema, schema_from_dict
 from headwater.public.tally import Tally
 from headwater.run.lock import StateInUseError
 from headwater.run.measured import BANNER, Moment, measured_beside, status_of
-from headwater.run.restore import read_state
+from headwater.run.run import read_state
 from headwater.run.state import is_state
 from headwater.synthesizer import Synthesizer
 
@@ -59,7 +59,7 @@ def command(
 
 def _run(synth: Synthesizer, tally: Tally | None, path: Path, plan: bool) -> None:
     """A run that nobody has open."""
-    _print(status_of(synth.facts()), f"{path} (state: secret)")
+    _print(status_of(synth.state.facts()), f"{path} (state: secret)")
     say_tally(synth.tally if tally is None else tally, None)
     if plan:
         out.print(shown(str(synth.plan())))

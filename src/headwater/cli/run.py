@@ -26,7 +26,7 @@ from headwater.run import Run, RunConfig, Schedule, feed
 from headwater.run.config import limit
 from headwater.run.feed import MEASURE_EVERY
 from headwater.run.lock import StateInUseError, StoreError
-from headwater.run.restore import state_beside
+from headwater.run.state import state_beside
 from headwater.secret.read.source import Source, open_source
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

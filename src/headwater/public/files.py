@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_TYPES = {"<i8", "<i4", "<u4", "<u8", "<f8", "|u1"}
+_TYPES = {"<i8", "<i4", "<u2", "<u4", "<u8", "<f8", "|u1"}
 _DIGEST = 32
 
 

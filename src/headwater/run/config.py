@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from headwater.public import protocol as registry
@@ -11,7 +12,6 @@ from headwater.public.person import Person, microseconds
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import CHANGING, schema_from_dict
 from headwater.run.lock import StoreError
-from headwater.run.state import State
 from headwater.synthesizer import Synthesizer
 
 
@@ -81,9 +81,8 @@ class RunConfig:
         """Whether a state was begun under this configuration."""
         return not self._different(kept)
 
-    def refuse_other(self, state: State) -> None:
+    def refuse_other(self, path: Path, kept: dict[str, Any]) -> None:
         """Raise an error that names what is different, if a state was begun under another configuration."""
-        kept = state.config
         if not (different := self._different(kept)):
             return
         said = []
@@ -103,7 +102,7 @@ class RunConfig:
             whom = "one record, without a person" if was is None else was
             problem += f" ({settings}); that cannot change, since ε is promised for {whom}"
         remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
-        raise StoreError(state.path, problem, remedy)
+        raise StoreError(path, problem, remedy)
 
     def _different(self, kept: dict[str, Any]) -> list[str]:
         given = self.to_dict()

@@ -8,7 +8,7 @@ the run's owner.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
@@ -17,15 +17,16 @@ from typing import Any, Self
 
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget, Guarantee
-from headwater.public.files import FileRefusedError, assembling, pack, unpack, write_whole
+from headwater.public.files import FileRefusedError, assembling, write_whole
 from headwater.public.protocol import Facts, Kept, Span
 from headwater.public.release import Release, release_seed, run_id
 from headwater.public.schema import schema_from_dict
 from headwater.public.tally import stated
+from headwater.run.frames import append, framed, read_frames
 from headwater.run.lock import StateDamagedError, StoreError, plain_errors
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.noise import Noise
-from headwater.synthesizer import Synthesizer, window_start
+from headwater.state import State, window_start
 
 BANNER = "headwater measured 1: public, every number in it may be published"
 
@@ -120,25 +121,16 @@ class Frame:
 
 def frames(path: Path) -> list[Frame]:
     """All whole frames of a file, on the disk; what a kill has left half-written at its end is no frame."""
-    data, found, at, facts = b"", list[Frame](), 0, dict[str, Any]()
+    data, found, facts = b"", list[Frame](), dict[str, Any]()
     with suppress(FileNotFoundError), open(path, "rb") as file:
         data = file.read()
         os.fsync(file.fileno())  # whoever reads what its owner is writing shows nothing that a loss of power undoes
-    while at + 8 <= len(data) and (end := at + 8 + int.from_bytes(data[at : at + 8], "little")) <= len(data):
-        with assembling(str(path)):
-            try:
-                header, arrays = unpack(data[at + 8 : end], BANNER, str(path))
-            except FileRefusedError:
-                if found and end == len(data):
-                    break
-                raise
+    with assembling(str(path)):
+        for header, arrays, end, checksum in read_frames(path, data, BANNER):
             layout, facts = header.pop("kept"), facts | header
-            measured = registry.measured(facts["mechanism"])
-            kept = measured.unpack(layout, arrays, schema_from_dict(facts["schema"])) if layout else {}
-        found.append(Frame(kept, facts, end, data[end - 32 : end].hex()))
-        at = end
-    if data and not found:
-        raise FileRefusedError(f"{path}: this is not what a run of Headwater has measured")
+            unpack = registry.measured(facts["mechanism"]).unpack
+            kept = unpack(layout, arrays, schema_from_dict(facts["schema"])) if layout else {}
+            found.append(Frame(kept, facts, end, checksum))
     return found
 
 
@@ -152,7 +144,7 @@ def all_kept(found: list[Frame]) -> Kept:
 class MeasuredFile:
     """The file as the owner of the run writes it: one frame for each moment that is kept."""
 
-    def __init__(self, path: Path, run: str, noted: tuple[int, str] | None) -> None:
+    def __init__(self, path: Path, run: str, noted: Sequence[Any] | None) -> None:
         """Open it, of which the state may have noted where a frame ends, and its checksum."""
         self.path = path
         with plain_errors(path):
@@ -169,44 +161,34 @@ class MeasuredFile:
             raise StoreError(path, "this was measured by another run", "move it to where the state of that run is")
         if noted and tuple(noted) not in {(frame.end, frame.checksum) for frame in found}:
             raise self._missing()
-        self.moments = frozenset(frame.t for frame in found)
-        self.kept = all_kept(found)
+        self.moments, self.kept = frozenset(frame.t for frame in found), all_kept(found)
         self._written = set(self.kept)
         self._last, self._end = (found[-1].facts, found[-1].end) if found else ({}, 0)
-        self.mark = (self._end, found[-1].checksum) if found else None
+        self.mark = [self._end, found[-1].checksum] if found else None
 
-    def keep(self, synth: Synthesizer, bad_rows: str | None, *, moment: bool = True) -> None:
+    def keep(self, state: State, bad_rows: str | None, *, moment: bool = True) -> None:
         """Bring to the disk whatever was measured until now; as a moment, if all that it shows was measured."""
-        kept = {span: one for span, one in synth.kept().items() if span not in self._written}
+        kept = {span: one for span, one in state.mechanism.kept().items() if span not in self._written}
         if not (kept or moment):
             return
-        facts = {**synth.facts(), "bad_rows": bad_rows, "moment": moment}
-        if self._end and not kept and (synth.t < self._last["t"] or all(facts[n] == self._last[n] for n in _CHANGING)):
+        facts = {**state.facts(), "bad_rows": bad_rows, "moment": moment}
+        if self._end and not kept and (state.t < self._last["t"] or all(facts[n] == self._last[n] for n in _CHANGING)):
             return
-        layout, arrays = registry.measured(synth.mechanism).pack(kept) if kept else (None, {})
+        layout, arrays = registry.measured(facts["mechanism"]).pack(kept) if kept else (None, {})
         said = {name: fact for name, fact in facts.items() if not self._end or name in _CHANGING}
-        packed = pack(BANNER, {**said, "kept": layout}, arrays)
-        frame = len(packed).to_bytes(8, "little") + packed
+        frame = framed(BANNER, {**said, "kept": layout}, arrays)
         with plain_errors(self.path):
             if self._end:
-                self._append(frame)
+                with open(os.open(self.path, os.O_RDWR | os.O_NOFOLLOW), "r+b", buffering=0) as file:
+                    if os.fstat(file.fileno()).st_size < self._end:
+                        raise self._missing()
+                    append(file.fileno(), self._end, frame)
             else:
                 write_whole(self.path, [frame], mode=0o644)
         self._written |= kept.keys()
         self._last, self._end = facts, self._end + len(frame)
-        self.mark = (self._end, frame[-32:].hex())
+        self.mark = [self._end, frame[-32:].hex()]
 
     def _missing(self) -> StoreError:
         problem = "what this run has measured and published is missing, and measuring it again would show more"
         return StoreError(self.path, problem, "put the file back from where it was moved, or begin a new run")
-
-    def _append(self, frame: bytes) -> None:
-        handle = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(handle, "r+b") as file:
-            if os.fstat(handle).st_size < self._end:
-                raise self._missing()
-            file.truncate(self._end)  # what a kill has left half-written
-            file.seek(self._end)
-            file.write(frame)
-            file.flush()
-            os.fsync(handle)

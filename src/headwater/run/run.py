@@ -7,6 +7,8 @@ anew spends ε anew.
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,18 +16,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+from headwater.public.protocol import Span
 from headwater.public.release import Release
-from headwater.public.tally import Tally, policy_of, row_texts, stated
-from headwater.run import restore
+from headwater.public.tally import BadRow, Tally, policy_of, row_texts, stated
 from headwater.run.config import RunConfig, Schedule
-from headwater.run.lock import StoreError, damaged
-from headwater.run.measured import MeasuredFile, measured_beside
-from headwater.run.restore import POLICY, QUARANTINE, TALLY, between, own_position, quarantined, restored
-from headwater.run.sink import Published, Sink
+from headwater.run.frames import append
+from headwater.run.lock import COPIED, StateCopiedError, StoreError, damaged, plain_errors
+from headwater.run.measured import MeasuredFile, all_kept, frames, measured_beside
+from headwater.run.sink import Published, Sink, newest
 from headwater.run.state import State
 from headwater.secret.batch import Batch
+from headwater.secret.held import cut
+from headwater.secret.noise import warn_of_seed
 from headwater.secret.read.batch import Batch as Lines
 from headwater.synthesizer import Synthesizer
+
+_OWN = TALLY, QUARANTINE, POLICY = "tally", "quarantine", "bad_rows"
+"""Names under which a run keeps what it says of bad rows, beside the positions of sources."""
 
 
 class Run:
@@ -35,21 +42,16 @@ class Run:
 
     Parameters
     ----------
-    synth, pending, measured
-        The synthesizer, the records that are kept and not yet counted, and the file of what was measured: `open` and
-        `resume` make them.
     state
-        What keeps the run, if anything does.
+        What keeps the run: `open` and `resume` make it.
     sink
         Where releases go.
     schedule
         When `publish_if_due` publishes.
     windows
         For numbers of last records, where windows of them go, with every release.
-    pending
-        What is kept and not yet counted.
-    measured
-        The file of what was measured.
+    synth
+        Of a new run, its synthesizer.
 
     Formal guarantees
     -----------------
@@ -72,25 +74,26 @@ class Run:
 
     def __init__(
         self,
-        synth: Synthesizer,
-        state: State | None,
+        state: State,
         sink: Sink,
         schedule: Schedule,
         windows: Mapping[int, Sink],
-        pending: Sequence[tuple[int, Batch]] = (),
-        measured: MeasuredFile | None = None,
+        synth: Synthesizer | None = None,
     ) -> None:
         self.sink, self.schedule, self.windows = sink, schedule, windows
-        self.schema, self.epsilon = synth.schema, synth.epsilon
-        self.run_id, self.guarantee = synth.run_id, synth.guarantee
-        self._synth: Synthesizer | None = synth  # None after an error in a step
-        self._state, self._pending, self._measured = state, list(pending), measured
-        self._before = measured.moments if measured else frozenset[int]()  # that were kept before this process began
-        self._journal_stays, self._positions = False, dict[str, Any]()  # these of a run without a state
-        self._published = set(state.releases()) if state else set[int]()
-        self._last_clock: float | None = None  # at the last release that the clock made due
+        self._state, self._pending = state, list[tuple[int, Batch]]()  # kept and not yet counted, from which number on
+        self._measured: MeasuredFile | None = None
         self._turn = threading.RLock()  # for whatever must see one moment: no other thread takes or counts meanwhile
         self._publishing = threading.RLock()  # one release at a time; records may be taken meanwhile
+        self._synth = synth  # None after an error in a step
+        if state.path is not None:
+            self._measured = self._read()
+        self.schema, self.epsilon = self.synth.schema, self.synth.epsilon
+        self.run_id, self.guarantee = self.synth.run_id, self.synth.guarantee
+        self._before = self._measured.moments if self._measured else frozenset[int]()  # before this process began
+        self._published = set(state.releases())
+        self._journal_stays = False
+        self._last_clock: float | None = None  # at the last release that the clock made due
         self._unreported = list[Published]()  # since `publish_if_due` has returned
 
     # ---- beginning and end
@@ -123,26 +126,26 @@ class Run:
         windows
             Beside every release, one about the last so many records goes to each of these sinks.
         """
-        windows = windows or {}
+        how = sink, schedule, windows or {}
         if state is not None and state.exists():
-            with restore.kept_open(State.open(state, allow_copy=allow_copy)) as found:
+            with _closed_after_an_error(State.open(state, allow_copy=allow_copy)) as found:
                 if found.t or found.releases() or config.matches(found.config):
-                    config.refuse_other(found)
-                    return cls._continued(found, sink, schedule, windows, allow_copy=allow_copy)
-                found.close()
+                    config.refuse_other(state, found.config)
+                    return cls(found, *how)._going_on(allow_copy=allow_copy)
                 measured_beside(state).unlink(missing_ok=True)
                 state.unlink()  # a run that never took a record
+                found.close()
         synth = config.synthesizer()
-        restore.check_windows(synth, windows)
-        for place in (sink, *windows.values()):
+        _check_windows(synth, how[2])
+        for place in (sink, *how[2].values()):
             place.begin(synth.run_id)
         if state is None:
-            return cls(synth, None, sink, schedule, windows)
-        restore.refuse_measured(state)
-        with restore.kept_open(State.create(state, config.to_dict())) as found:
-            found.snapshot(0, synth.to_bytes())
-            measured = MeasuredFile(measured_beside(found.path), synth.run_id, None)
-            return cls(synth, found, sink, schedule, windows, (), measured)
+            return cls(State(), *how, synth)
+        if (measured := measured_beside(state)).exists():  # never written over, for its state may come back
+            problem = "this was measured by a run whose state is not next to it any more"
+            raise StoreError(measured, problem, "move it to where that state is, or remove it if that state is gone")
+        with _closed_after_an_error(State.create(state, config.to_dict(), synth.to_bytes())) as found:
+            return cls(found, *how)
 
     @classmethod
     def resume(cls, state: Path, sink: Sink, *, allow_copy: bool = False) -> Self:
@@ -160,35 +163,44 @@ class Run:
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
         """
-        with restore.kept_open(State.open(state, allow_copy=allow_copy)) as found:
-            run = cls._continued(found, sink, Schedule(), {}, allow_copy=allow_copy)
+        with _closed_after_an_error(State.open(state, allow_copy=allow_copy)) as found:
+            run = cls(found, sink, Schedule(), {})
             run._journal_stays = found.has_journal
-        return run
+            return run._going_on(allow_copy=allow_copy)
 
-    @classmethod
-    def _continued(
-        cls, state: State, sink: Sink, schedule: Schedule, windows: Mapping[int, Sink], *, allow_copy: bool
-    ) -> Self:
-        synth, pending, measured = restored(state)
-        restore.check_windows(synth, windows)
-        sinks = sink, *windows.values()
+    def _going_on(self, *, allow_copy: bool) -> Self:
+        """The same, after every check before the first record."""
+        if self._state.config.get("seed") is not None:
+            warn_of_seed(3)
+        _check_windows(self.synth, self.windows)
+        sinks = self.sink, *self.windows.values()
         if not allow_copy:
-            restore.refuse_older(state, sinks, synth.run_id, measured)
+            self._refuse_older(sinks)
         for place in sinks:
-            place.begin(synth.run_id)
-        run = cls(synth, state, sink, schedule, windows, pending, measured)
-        with run._step():
-            run._count()
-        return run
+            place.begin(self.run_id)
+        with self._step():
+            self._count()
+        return self
+
+    def _refuse_older(self, sinks: Sequence[Sink]) -> None:
+        """Refuse a state that is behind what its run has measured or published: that was of records that were kept."""
+        found = {place.location: place.newest(self.run_id) for place in sinks}
+        found |= {one: newest(one, self.run_id) for one in self._state.noted("sinks") or () if one not in found}
+        if self._measured:
+            found[str(self._measured.path)] = max(self._measured.moments, default=0)
+        for location, t in found.items():
+            if t > self._state.t:
+                problem = (
+                    f"an older version of this state was put back: {location} holds what was made of {t:,} "
+                    f"records, and this state has taken {self._state.t:,}"
+                )
+                raise StateCopiedError(self._state.path or "", problem, COPIED)
 
     def close(self) -> None:
         """Leave a snapshot, from which a run goes on faster, and release the state."""
         with self._publishing, self._turn:
-            if self._state is None:
-                return
             with suppress(Exception):  # whatever was wrong has been said; a journal is as good
-                if not self._journal_stays and not self._pending and self._state.has_journal:
-                    self._state.snapshot(self.synth.t, self.synth.to_bytes())
+                self._snapshot_if(self._state.has_journal)
             self._state.close()
 
     def __enter__(self) -> Self:
@@ -202,17 +214,26 @@ class Run:
     @property
     def state(self) -> Path | None:
         """The file that keeps the run, if there is one. Secret."""
-        return self._state.path if self._state else None
+        return self._state.path
 
     @property
     def synth(self) -> Synthesizer:
         """The synthesizer. It may be behind `t` until `publish_if_due` was called."""
         with self._turn:
             if self._synth is None:
-                assert self._state is not None  # noqa: S101 - only then is it forgotten
-                synth, self._pending, self._measured = restored(self._state)
-                self._synth = synth  # last: an interrupt before this line leaves it forgotten
+                self._measured = self._read()
+            assert self._synth is not None  # noqa: S101 - it was read
             return self._synth
+
+    def _read(self) -> MeasuredFile:
+        """Read from the state the synthesizer of the last snapshot, and what is to be counted on top of it."""
+        assert self._state.path is not None  # noqa: S101 - only then is it forgotten
+        synth, self._pending = _from_state(self._state)
+        measured = MeasuredFile(measured_beside(self._state.path), synth.run_id, self._state.noted("measured"))
+        synth.know(measured.kept)  # and is never measured again
+        measured.kept = {}  # the synthesizer drops what no release needs any more
+        self._synth = synth  # last: an interrupt before this line leaves it forgotten
+        return measured
 
     @property
     def t(self) -> int:
@@ -229,13 +250,13 @@ class Run:
     @property
     def tally(self) -> Tally:
         """How many rows were bad, and how many values were clipped, unlisted or missing. Secret: there is no noise."""
-        kept = self.position(TALLY)  # nothing is kept as long as all records are good
-        return (Tally.from_dict(kept) if kept else Tally(self.t)).with_capped(self.synth.capped, self.synth.t)
+        return _tally(self._state, self.synth)
 
     @property
     def quarantine(self) -> Path | None:
         """Where bad rows go under ``bad_rows="quarantine"``; None without a state."""
-        return self._state.path.with_name(self._state.path.name + ".bad-rows.jsonl") if self._state else None
+        path = self._state.path
+        return path.with_name(path.name + ".bad-rows.jsonl") if path else None
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
         """The last value that `take` has kept under a name, in memory only if there is no state; ``None`` if none was.
@@ -245,11 +266,11 @@ class Run:
         name
             As given to `take`.
         """
-        return self._state.position(name) if self._state else self._positions.get(name)
+        return self._state.position(name)
 
     def receipts(self) -> list[bytes]:
         """What `take` has kept as receipts, oldest first; very old ones are forgotten."""
-        return self._state.receipts() if self._state else []
+        return self._state.receipts()
 
     # ---- records in: keep, then count
 
@@ -262,16 +283,16 @@ class Run:
             A policy of `headwater.public.tally`; unless given, what the schema says.
         """
         policy = policy_of(bad_rows, self.schema)
-        if policy == "quarantine" and not self._state:
+        if policy == "quarantine" and not self.quarantine:
             raise ValueError("bad rows can be put in quarantine only with a state; use bad_rows='null' without one")
         if policy != (self._in_force or "stop"):
             with self._step():
-                self._keep(None, {POLICY: policy})
+                self._state.append(None, {POLICY: policy})
         return policy
 
     @property
     def _in_force(self) -> str | None:
-        found: str | None = self.position(POLICY)
+        found: str | None = self._state.position(POLICY)
         return found or getattr(self.schema, "bad_rows", None)
 
     def encode(self, table: object, *, bad_rows: str | None = None) -> Batch:
@@ -294,10 +315,10 @@ class Run:
         bad_rows
             As for `take`.
         """
-        synth, policy = self.synth, self.policy(bad_rows)
+        state, policy = self.synth.state, self.policy(bad_rows)
 
         def encode(table: object) -> Batch:
-            found = synth.encode(table, bad_rows=policy)
+            found = state.encode(table, policy)
             if policy != "quarantine":
                 return replace(found, bad=())
             return found if isinstance(table, Lines) else replace(found, bad=tuple(row_texts(table, found.bad)))
@@ -332,27 +353,23 @@ class Run:
         receipts
             Bytes that `receipts` gives back, kept in the same transaction.
         """
-        kept = own_position(position)
+        kept = _own(position)
         batch = table if isinstance(table, Batch) else self.encode(table, bad_rows=bad_rows)
         with self._turn:
-            checked = self.synth.checked(batch, self.t)  # before the step: what is wrong leaves everything as it is
+            first = self.t
+            checked = self.synth.state.checked(batch, first)  # what is wrong leaves everything as it is
             if checked.until is not None and (self.next_due or checked.until) < checked.until:
                 raise ValueError("a release is due inside records that were counted to be taken at once")
             with self._step():
-                first, self._journal_stays = self.t, False
+                self._journal_stays = False
                 checked = replace(checked, tally=Tally(), bad=())
-                self._keep(checked, kept | self._of_bad_rows(batch), receipts)
+                self._state.append(checked, kept | self._of_bad_rows(batch, first), receipts)
                 if checked.records:
                     self._pending.append((first, checked))
                 self._count()
-                self._snapshot_if_large()
+                with suppress(StoreError):  # it is kept as it is
+                    self._snapshot_if(self._state.outgrown)
                 return first + checked.records
-
-    def _keep(self, batch: Batch | None, position: dict[str, Any], receipts: bytes = b"") -> None:
-        if self._state:
-            self._state.append(batch, position, receipts)
-        else:
-            self._positions |= position
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
         """Keep positions without records, such as that a file was read to its end.
@@ -363,25 +380,25 @@ class Run:
             As for `take`.
         """
         with self._step():
-            self._keep(None, own_position(position))
+            self._state.append(None, _own(position))
 
     def _count(self) -> None:
         """Count what is pending, up to the next release that is due."""
-        until, t = self.t, self.synth.t
-        while t < until and not self._is_due(t):
-            t = min(self.schedule.next_due(t) or until, until)
-        while self._pending and self.synth.t < t:
+        synth, until = self.synth, self.t
+        end = synth.t
+        while end < until and not self._is_due(end):
+            end = min(self.schedule.next_due(end) or until, until)
+        while self._pending and synth.t < end:
             first, batch = self._pending[0]
             try:
-                if self.synth.t < first + batch.records:  # an interrupt may have come just after they were counted
-                    self.synth.take(between(first, batch, self.synth.t, t))
+                if synth.t < first + batch.records:  # an interrupt may have come just after they were counted
+                    synth.take(_between(first, batch, synth.t, end))
             except (TypeError, ValueError) as error:
-                raise (
-                    damaged(self._state.path, "its journal does not hold records") if self._state else error
-                ) from error
+                path = self._state.path
+                raise (damaged(path, "its journal does not hold records") if path else error) from error
             with suppress(StoreError):  # the records are kept; it is tried again before anything is shown
                 self._keep_measured(moment=False)  # also what only decides what is measured next
-            if self.synth.t >= first + batch.records:
+            if synth.t >= first + batch.records:
                 self._pending.pop(0)
 
     @contextmanager
@@ -390,44 +407,37 @@ class Run:
         with self._turn:
             try:
                 yield
-            except StoreError:  # such as a full disk: a service may try again without reading everything
-                if not self._is_current():
-                    self._forget()
-                raise
-            except BaseException:
-                self._forget()
+            except BaseException as error:
+                # After such as a full disk a service may try again without reading everything.
+                current = isinstance(error, StoreError) and self._is_current()
+                if not current and self._state.path:  # without one, a synthesizer itself undoes what was half done
+                    self._synth, self._pending = None, []
                 raise
 
     def _is_current(self) -> bool:
         try:
-            return not self._state or self._state.t == self.t
+            return self._state.t == self.t
         except StoreError:
             return False
 
-    def _forget(self) -> None:
-        if self._state:  # without one, a synthesizer itself undoes what was half done
-            self._synth, self._pending = None, []
-
-    def _snapshot_if_large(self) -> None:
-        if self._state and not self._pending and not self._journal_stays and self._state.outgrown:
-            with suppress(StoreError):
-                self._state.snapshot(self.synth.t, self.synth.to_bytes())
+    def _snapshot_if(self, wanted: bool) -> None:
+        if wanted and self._state.path and not self._pending and not self._journal_stays:
+            self._state.snapshot(self.synth.t, self.synth.to_bytes())
 
     # ---- bad rows
 
-    def _of_bad_rows(self, batch: Batch) -> dict[str, Any]:
+    def _of_bad_rows(self, batch: Batch, t: int) -> dict[str, Any]:
         """What is to be kept of the bad rows of a batch, with it: the tally, and how long their file is then."""
-        kept = dict[str, Any]()
-        if batch.tally.bad or batch.tally.columns or self.position(TALLY):
-            before = self.position(TALLY)
-            kept[TALLY] = ((Tally.from_dict(before) if before else Tally(self.t)) + batch.tally).to_dict()
-        if batch.bad and self.quarantine:
+        kept, before = dict[str, Any](), self.position(TALLY)
+        if batch.tally.bad or batch.tally.columns or before:
+            kept[TALLY] = ((Tally.from_dict(before) if before else Tally(t)) + batch.tally).to_dict()
+        if batch.bad and (path := self.quarantine):
             known = self.position(QUARANTINE) or 0
-            size = self.quarantine.stat().st_size if self.quarantine.exists() else 0
+            size = path.stat().st_size if path.exists() else 0
             if size < known:  # somebody has taken it away: begin anew, and note that before anything is written
                 known = size
-                self._keep(None, {QUARANTINE: known})
-            kept[QUARANTINE] = quarantined(self.quarantine, batch.bad, self.t, known)
+                self._state.append(None, {QUARANTINE: known})
+            kept[QUARANTINE] = quarantined(path, batch.bad, t, known)
         return kept
 
     # ---- releases out: measure once and keep, then show
@@ -453,8 +463,7 @@ class Run:
     def _is_timely(self, now: float | None) -> bool:
         if now is None or self.schedule.seconds is None:
             return False
-        if self._last_clock is None:
-            self._last_clock = now
+        self._last_clock = now if self._last_clock is None else self._last_clock
         return now - self._last_clock >= self.schedule.seconds
 
     def _publish_due(self, now: float | None = None) -> None:
@@ -465,12 +474,12 @@ class Run:
                 t, timely = self.synth.t, self._is_timely(now)
                 due = self._is_due(t)
                 if not due and not (timely and t > 0 and t not in self._published):
-                    if timely:
-                        self._last_clock = now
-                    self._snapshot_if_large()
+                    self._last_clock = now if timely else self._last_clock
+                    with suppress(StoreError):
+                        self._snapshot_if(self._state.outgrown)
                     return
                 begun = self._begin_all()
-            self._unreported.append(self._publish(begun))
+            self._publish(begun)
             if not due:
                 self._last_clock = now  # and not before: what failed is tried again at once
 
@@ -480,9 +489,9 @@ class Run:
             self._publish_due()
             with self._turn:
                 t = self.synth.t
-                begun = None if t == 0 or t in self._published else self._begin_all()
+                begun = self._begin_all() if t and t not in self._published else []
             if begun:
-                self._unreported.append(self._publish(begun))
+                self._publish(begun)
             found, self._unreported = self._unreported, []
             return found[-1] if found and found[-1].t == t else None
 
@@ -527,20 +536,18 @@ class Run:
                 self._keep_measured()
 
     def _keep_measured(self, *, moment: bool = True) -> None:
-        if self._state and self._measured:
-            self._measured.keep(self.synth, self._in_force, moment=moment)
-            if self._measured.mark != tuple(self._state.noted("measured") or ()):
+        if self._measured:
+            self._measured.keep(self.synth.state, self._in_force, moment=moment)
+            if self._measured.mark != self._state.noted("measured"):
                 self._state.note(measured=self._measured.mark)
 
     def _begin(self, location: str | None, last: int | None = None, since: int | None = None) -> Callable[[], Release]:
-        with self._turn:
-            with self._step():
-                self._count()  # after an error in a step, what was kept is counted again first
+        with self._turn, self._step():
+            self._count()  # after an error in a step, what was kept is counted again first
             make, policy = self.synth.begin_release(last=last, since=since), self._in_force
-            with self._step():
-                self._keep_measured()
-                if self._state and location and location not in (sinks := self._state.noted("sinks") or []):
-                    self._state.note(sinks=[*sinks, location])
+            self._keep_measured()
+            if location and self._state.path and location not in (sinks := self._state.noted("sinks") or []):
+                self._state.note(sinks=[*sinks, location])
 
         def stating() -> Release:
             found = make()
@@ -551,16 +558,88 @@ class Run:
     def _begin_all(self) -> list[tuple[Sink, Callable[[], Release]]]:
         return [(sink, self._begin(sink.location, last)) for last, sink in (*self.windows.items(), (None, self.sink))]
 
-    def _publish(self, begun: list[tuple[Sink, Callable[[], Release]]]) -> Published:
+    def _publish(self, begun: list[tuple[Sink, Callable[[], Release]]]) -> None:
         """Hand a release to the sink, its windows before it, and write down that all of them are there."""
         published = [self._show(sink, make) for sink, make in begun][-1]
-        if self._state:
-            self._state.published(published.t, published.sha256)
+        self._state.published(published.t, published.sha256)
         self._published.add(published.t)
-        return published
+        self._unreported.append(published)
 
     def _show(self, sink: Sink, make: Callable[[], Release]) -> Published:
         """Publish; what an earlier process may have made of the same measurements stays, whatever its rounding."""
         release = make()
         there = sink.there(release, self.run_id) if release.t in self._before else None
         return there or sink.publish(release, self.run_id)
+
+
+def read_state(path: Path) -> tuple[Synthesizer, Tally]:
+    """The synthesizer of a run that has stopped, and its tally, to look at: nothing is measured with it."""
+    with State.open(path, observe=True) as state:
+        synth, journal = _from_state(state)
+        synth.know(all_kept(frames(measured_beside(state.path or path))))
+        try:
+            for _, batch in journal:
+                synth.take(batch)
+        except (TypeError, ValueError) as error:
+            raise damaged(path, "its journal does not hold records") from error
+        return synth, _tally(state, synth)
+
+
+def _from_state(state: State) -> tuple[Synthesizer, list[tuple[int, Batch]]]:
+    t, data, journal = state.load()
+    synth = Synthesizer.from_bytes(data)
+    if synth.t != t:
+        raise damaged(state.path or Path(), "its snapshot is of another time than it says")
+    return synth, journal
+
+
+def _tally(state: State, synth: Synthesizer) -> Tally:
+    kept = state.position(TALLY)  # nothing is kept as long as all records are good
+    return (Tally.from_dict(kept) if kept else Tally(synth.t)).with_capped(synth.capped, synth.t)
+
+
+def _between(first: int, batch: Batch, start: int, end: int) -> Batch:
+    """The records of a batch from number ``start`` on, before number ``end``; all if they are to be taken at once."""
+    if batch.until is not None or (start <= first and first + batch.records <= end):
+        if start > first:
+            raise ValueError("a part of records that were counted to be taken at once")
+        return batch
+    parts = cut(batch, first, lambda number: Span(start, end) if number >= start else Span(first, start))
+    return next(Batch(part.rows, part.counts) for part in parts if part.start == start)
+
+
+def _own(position: Mapping[str, Any] | None) -> dict[str, Any]:
+    if names := [name for name in _OWN if name in (position or {})]:
+        raise ValueError(f"the run itself keeps something under {names[0]!r}: give the position another name")
+    return dict(position or {})
+
+
+def quarantined(path: Path, rows: Sequence[BadRow], t: int, size: int) -> int:
+    """Bring bad rows to the disk behind the first ``size`` bytes of their file; how long it is then."""
+    lines = []
+    for bad in rows:
+        said = {"record": t + bad.row + 1, "file": bad.error.file, "line": bad.error.line}
+        said |= {"column": bad.error.column, "problem": bad.error.problem, "text": bad.text}
+        lines.append(json.dumps(said) + "\n")
+    data = "".join(lines).encode()
+    with plain_errors(path), open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b") as file:
+        os.fchmod(file.fileno(), 0o600)
+        append(file.fileno(), size, data)
+    return size + len(data)
+
+
+@contextmanager
+def _closed_after_an_error(state: State) -> Iterator[State]:
+    try:
+        yield state
+    except BaseException:
+        state.close()
+        raise
+
+
+def _check_windows(synth: Synthesizer, windows: Mapping[int, Sink]) -> None:
+    for last in windows:
+        if last < 1:
+            raise ValueError(f"a window must hold at least 1 record, not {last}")
+    if windows and not synth.has_windows:
+        raise ValueError(f"mechanism={synth.mechanism!r} has no windows; leave them out, or choose another mechanism")

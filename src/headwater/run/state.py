@@ -1,216 +1,183 @@
-"""The state of a run in one SQLite file: a snapshot, a journal of the records since then, receipts, and one owner."""
+"""The state of a run in one file: a snapshot, and behind it whatever has come since. One owner at a time.
+
+Each frame is one step, whole on the disk or not there (`headwater.run.frames`). The first one is the snapshot; when
+what is behind it outgrows it, a file with a new one takes its place.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import sqlite3
 import stat
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headwater.public.files import sync, this_process
-from headwater.run.lock import (
-    COPIED,
-    UNFIT,
-    Lock,
-    OutcomeUnknownError,
-    StateCopiedError,
-    StoreError,
-    damaged,
-    plain_errors,
-    turns,
-)
+from headwater.public.files import need, sync, this_process
+from headwater.run.frames import Frame, append, framed, read_frames
+from headwater.run.lock import COPIED, Lock, OutcomeUnknownError, StateCopiedError, StoreError, damaged, plain_errors
 from headwater.secret.batch import Batch
 
-FORMAT = 4
-APPLICATION = 0x48_57_41_54  # "HWAT", where `file` and others look for the kind of an SQLite file
+BANNER = "headwater run 5: SECRET, protect it like the data it was made from"
 README = (
     "This file is the state of a Headwater run. It is as secret as the data it was made from: it holds records and the "
     "key of all noise. Do not publish, share or copy it. Continue from it once: two runs from one state put the same "
     "noise on different data, and subtracting what they publish shows the difference."
 )
-PART = 1 << 26
-"""SQLite takes blobs below 1 GB: a snapshot is kept in parts."""
+LEAST_SNAPSHOT = 1 << 23
+"""Bytes behind a snapshot up to which no new one is made."""
 RECEIPTS = 1 << 26
 """How many bytes of receipts are kept at least."""
+_UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 
-_TABLES = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE position (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE snapshot (part INTEGER PRIMARY KEY, data BLOB NOT NULL, sha256 BLOB NOT NULL);
-CREATE TABLE journal (seq INTEGER PRIMARY KEY, head TEXT NOT NULL, data BLOB NOT NULL, sha256 BLOB NOT NULL);
-CREATE TABLE receipt (seq INTEGER PRIMARY KEY, data BLOB NOT NULL, sha256 BLOB NOT NULL);
-CREATE TABLE release (t INTEGER PRIMARY KEY, sha256 TEXT NOT NULL);
-"""
-_PRAGMAS = (
-    "page_size = 65536",  # blobs of megabytes: large pages halve the time of a commit
-    "locking_mode = EXCLUSIVE",  # a second guard, where two names lead to one file
-    "journal_mode = TRUNCATE",
-    "journal_size_limit = 0",  # no old pages left beside the state
-    "synchronous = FULL",
-    "secure_delete = FAST",
-    "temp_store = MEMORY",  # no data in temporary files
-)
+
+def state_beside(out: Path) -> Path:
+    """Where the state of a run is that publishes into a folder, unless somebody says otherwise."""
+    folder = out.resolve() if out.name in ("", "..") else out
+    return folder.with_name(f"{folder.name}.state")
 
 
 def is_state(path: Path) -> bool:
     with path.open("rb") as file:
-        head = file.read(72)
-    return head.startswith(b"SQLite format 3\0") and head[68:72] == APPLICATION.to_bytes(4, "big")
+        return file.read(8 + len(BANNER))[8:] == BANNER.encode()
 
 
-def _digest(*parts: bytes | memoryview) -> bytes:
-    result = hashlib.sha256()
-    for part in parts:
-        result.update(len(part).to_bytes(8, "big"))
-        result.update(part)
-    return result.digest()
+@dataclass
+class _Kept:
+    """What the frames of a file say, added up. Values by name are kept as JSON: nobody can change them by mistake."""
+
+    config: str = "{}"
+    positions: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    releases: dict[str, str] = field(default_factory=dict)
+    receipts: list[bytes] = field(default_factory=list)
+    identity: list[int] = field(default_factory=lambda: [0, 0])
+    t: int = 0
+    commits: int = 0
+    size: int = 0  # of the snapshot
+    end: int = 0
+    has_journal: bool = False
+
+    def add(self, frame: Frame) -> None:
+        said, records = frame.header, int(frame.header.get("records", 0))
+        commits, after = int(said["commits"]), self.commits + 1
+        if self.end and ("config" in said or (commits < after if "identity" in said else commits != after)):
+            raise ValueError("a frame is missing, or there twice")
+        for kind, known in self.named().items():
+            known.update((name, json.dumps(value)) for name, value in said.get(kind, {}).items())
+            for name in [name for name, value in known.items() if value == "null"]:
+                del known[name]
+        if "receipts" in said:
+            data = frame.arrays["receipts"].tobytes()
+            need(sum(said["receipts"]) == len(data), "receipts")
+            self.receipts += [data[a:b] for a, b in pairwise(accumulate(said["receipts"], initial=0))]
+        if "config" in said:
+            self.config = json.dumps(dict(said["config"]))
+        if "identity" in said:
+            self.identity = list(map(int, said["identity"]))
+        self.has_journal = self.has_journal or (self.end > 0 and records > 0)
+        self.t, self.commits = self.t + records, commits
+        self.size, self.end = self.size or frame.end, frame.end
+
+    def snapshot(self, data: bytes, handle: int) -> bytes:
+        """The first frame of another file, which says all of this."""
+        while len(self.receipts) > 1 and sum(map(len, self.receipts[1:])) >= RECEIPTS:
+            del self.receipts[0]
+        said: dict[str, Any] = {
+            "readme": README,
+            "config": json.loads(self.config),
+            "commits": self.commits + 1,
+            "records": self.t,
+        }
+        said |= {"identity": _identity(handle), "receipts": list(map(len, self.receipts))}
+        arrays = {"data": np.frombuffer(data, np.uint8), "receipts": np.frombuffer(b"".join(self.receipts), np.uint8)}
+        for kind, known in self.named().items():
+            said[kind] = {name: json.loads(value) for name, value in known.items()}
+        return framed(BANNER, said, arrays)
+
+    def named(self) -> dict[str, dict[str, str]]:
+        return {"positions": self.positions, "notes": self.notes, "releases": self.releases}
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """A connection that never creates a file, never blocks, and returns from a commit when it is on the disk."""
-    journal = _journal_of(path)
-    if journal.is_symlink():  # SQLite would follow it and write over its target
-        raise StoreError(path, f"{journal.name} is a symbolic link", "find out who made it, then remove it")
-    # Autocommit mode: transactions are begun and ended by hand. Threads take turns by the state's own lock.
-    address = f"file:{quote(str(path))}?mode=rw"
-    connection = sqlite3.connect(address, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
-    try:
-        for pragma in _PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _journal_of(path: Path) -> Path:
-    return path.with_name(path.name + "-journal")
-
-
-def _identity(path: Path) -> dict[str, int]:
-    status = os.stat(path)
-    return {"inode": status.st_ino, "device": status.st_dev}
+def _identity(handle: int) -> list[int]:
+    status = os.fstat(handle)
+    return [status.st_ino, status.st_dev]
 
 
 class State:
-    """The durable state of one run. Every method that writes is one transaction, on the disk when it returns."""
+    """The durable state of one run. Every method that writes is one step, on the disk when it returns.
 
-    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection, *, allow_copy: bool) -> None:
-        self.path, self._lock, self._connection = path, lock, connection
+    Made by `create` or `open`; or without a path for a run that keeps nothing on the disk.
+    """
+
+    def __init__(self, path: Path | None = None, lock: Lock | None = None) -> None:
+        self.path, self._lock, self._handle = path, lock, -1
+        self._kept: _Kept | None = None if path else _Kept()  # None in a step, and after a broken one: the file says
         self._process, self._turn, self._closed = this_process(), threading.RLock(), False
-        self._check(allow_copy)
-        turns[self] = self._turn
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any]) -> Self:
+    def create(cls, path: str | os.PathLike[str], config: Mapping[str, Any], data: bytes = b"") -> Self:
         """Create the state of a new run, owner-only from the first moment, whole or not at all, and open it."""
         path = Path(os.path.realpath(path))
         with plain_errors(path):
             for folder in reversed([one for one in path.parents if not one.exists()]):
                 folder.mkdir(mode=0o700, exist_ok=True)
-        with _locked(path) as lock, plain_errors(path):
+        with _locked(path) as lock:
             if path.exists():
                 remedy = "continue it, or choose another path for a new run"
                 raise StoreError(path, "there is a state here already", remedy)
             lock.note(0)  # whatever the lock file holds is about another state that is gone
-            cls._build(path, json.dumps(dict(config)))
-            return cls._opened(path, lock, allow_copy=False, observe=False)
-
-    @staticmethod
-    def _build(path: Path, config: str) -> None:
-        """Under another name, then renamed: a kill leaves no state or a whole one."""
-        new = path.with_name(f".{path.name}.new")
-        for left in (new, _journal_of(new)):
-            left.unlink(missing_ok=True)
-        try:
-            os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            connection = _connect(new)
-            try:
-                marks = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT};"
-                connection.executescript(f"BEGIN IMMEDIATE; {marks} {_TABLES}")  # one commit: each is slow
-                checked = {"readme": README, "config": [config, hashlib.sha256(config.encode()).hexdigest()]}
-                _set_meta(connection, {**checked, "commits": 0, "t": 0, "journal": 0, **_identity(new)})
-                connection.execute("COMMIT")
-            finally:
-                connection.close()
-            os.rename(new, path)
-        finally:
-            for left in (new, _journal_of(new)):
-                left.unlink(missing_ok=True)
-        sync(path.parent)
+            state = cls(path, lock)
+            state._write(_Kept(json.dumps(dict(config))), data)
+        return state
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, allow_copy: bool = False, observe: bool = False) -> Self:
         """Open the state of a run to continue it, or only to look at it."""
         path = Path(os.path.realpath(path))
-        with plain_errors(path):
-            if not path.is_file():
-                raise StoreError(path, "there is no state here", "check the path, or start a new run")
+        if not path.is_file():
+            raise StoreError(path, "there is no state here", "check the path, or start a new run")
         with _locked(path) as lock:
-            return cls._opened(path, lock, allow_copy=allow_copy, observe=observe)
-
-    @classmethod
-    def _opened(cls, path: Path, lock: Lock, *, allow_copy: bool, observe: bool) -> Self:
-        with plain_errors(path):
-            if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            state = cls(path, lock)
+            state._handle = lock.hold(path)
+            if stat.S_IMODE(os.fstat(state._handle).st_mode) & 0o077:
                 problem = "other users may read this state, which is as secret as the data"
                 raise StoreError(path, problem, f"think who may have read it, then: chmod 600 {path.name}")
-            connection = _connect(path)
-            try:
-                state = cls(path, lock, connection, allow_copy=allow_copy or observe)
-                if observe:
-                    connection.execute("PRAGMA query_only = ON")
-                else:
-                    with state._transaction():
-                        _set_meta(connection, _identity(path))
-            except BaseException:
-                connection.close()
-                raise
+            if not is_state(path):
+                raise StoreError(path, "this is not the state of a Headwater run", "name the right file")
+            state._check(path, lock, allow_copy=allow_copy, observe=observe)
         return state
 
-    def _check(self, allow_copy: bool) -> None:
-        """Refuse a file that is no state, one of another format, a copy, and an older one that was put back."""
-        (application,) = self._connection.execute("PRAGMA application_id").fetchone()
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if application != APPLICATION:
-            raise StoreError(self.path, "this is not the state of a Headwater run", "name the right file")
-        if version != FORMAT:
-            problem = f"the state has format {version}, and this version of Headwater knows {FORMAT}"
-            raise StoreError(self.path, problem, "continue with the version that it began with, or start a new run")
-        try:
-            config, checksum = self._meta("config")
-            if hashlib.sha256(config.encode()).hexdigest() != checksum:
-                raise damaged(self.path, "the configuration does not match its checksum")
-            self._config, self._commits = json.loads(config), int(self._meta("commits"))
-            kept, now = {name: int(self._meta(name)) for name in ("inode", "device")}, _identity(self.path)
-        except UNFIT as error:
-            raise damaged(self.path, "its notes about itself cannot be read") from error
-        stable = os.major(kept["device"]) and os.major(now["device"])
-        if not allow_copy and (kept["inode"] != now["inode"] or (stable and kept["device"] != now["device"])):
-            raise StateCopiedError(self.path, "this is a copy of a state, or a backup that was put back", COPIED)
-        if not allow_copy and self._commits < self._lock.commits:
-            raise StateCopiedError(self.path, "an older version of this state was put back in its place", COPIED)
-        self._commits = max(self._commits, self._lock.commits)
+    def _check(self, path: Path, lock: Lock, *, allow_copy: bool, observe: bool) -> None:
+        """Refuse a damaged file, a copy, and an older one that was put back, unless they are allowed from now on."""
+        known, here = self._known, _identity(self._handle)
+        stable = os.major(known.identity[1]) and os.major(here[1])
+        copied = known.identity[0] != here[0] or bool(stable and known.identity[1] != here[1])
+        older = known.commits < lock.commits
+        if not (allow_copy or observe):
+            if (older or not lock.commits) and os.fstat(self._handle).st_size > known.end:  # else a kill has torn it
+                raise damaged(path, "its last step does not match its checksum")
+            if copied or older:
+                problem = "this is a copy of a state, or a backup that was put back"
+                older_one = "an older version of this state was put back in its place"
+                raise StateCopiedError(path, older_one if older else problem, COPIED)
+        if not observe:
+            os.fsync(self._handle)  # what a killed process wrote last is shown only if it stays
+        if not observe and (older or known.identity != here):
+            known.commits = max(known.commits, lock.commits)
+            self._append({"identity": here}, {})
 
     def close(self) -> None:
-        if self._closed or this_process() != self._process:  # a forked child leaves its parent's file alone
-            return
         with self._turn:
-            with suppress(sqlite3.Error, OSError):
-                self._connection.close()
-                journal = _journal_of(self.path)
-                if journal.is_file() and not journal.stat().st_size:
-                    journal.unlink(missing_ok=True)
-            self._lock.release()
+            if not self._closed and self._lock and this_process() == self._process:  # a child leaves it to its parent
+                self._lock.release()
             self._closed = True
 
     def __enter__(self) -> Self:
@@ -224,125 +191,170 @@ class State:
     @property
     def config(self) -> dict[str, Any]:
         """The configuration that the run was begun with."""
-        copy: dict[str, Any] = json.loads(json.dumps(self._config))
-        return copy
+        found: dict[str, Any] = json.loads(self._known.config)
+        return found
 
     @property
     def t(self) -> int:
         """How many records have been kept."""
-        found: int = self.noted("t")
-        return found
+        return self._known.t
 
     @property
     def has_journal(self) -> bool:
-        return bool(self.noted("journal"))
+        return self._known.has_journal
 
     @property
     def outgrown(self) -> bool:
-        """Whether the journal is larger than the snapshot: so all snapshots together cost linear time."""
-        _, _, size = self.noted("snapshot") or (0, 0, 0)
-        return bool(self.noted("journal") > max(size, LEAST_SNAPSHOT))
+        """Whether what came behind the snapshot is larger: so all snapshots together cost linear time."""
+        return self._known.end > self._known.size + max(self._known.size, LEAST_SNAPSHOT)
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        with self._current():
-            return self._value("SELECT value FROM position WHERE name = ?", name)
+        return json.loads(self._known.positions.get(name, "null"))
 
-    def append(self, batch: Batch | None, position: Mapping[str, Any], receipts: bytes = b"") -> None:
-        """Keep the next records, and with them where their source stands."""
-        with self._current(), self._transaction():
-            run, t = self._connection.execute, self._meta("t")
-            if batch is not None and batch.records:
-                packed = _packed(t, batch)
-                run("INSERT INTO journal (head, data, sha256) VALUES (?, ?, ?)", packed)
-                size = self._meta("journal") + len(packed[1])
-                _set_meta(self._connection, {"t": t + batch.records, "journal": size})
-            if receipts:
-                run("INSERT INTO receipt (data, sha256) VALUES (?, ?)", (receipts, _digest(receipts)))
-            for name, value in position.items():
-                if value is None:
-                    run("DELETE FROM position WHERE name = ?", (name,))
-                else:
-                    run("INSERT OR REPLACE INTO position VALUES (?, ?)", (name, json.dumps(value)))
-
-    def snapshot(self, t: int, data: bytes) -> None:
-        """Replace the snapshot and the journal by ``data``, in which all ``t`` records are."""
-        view = memoryview(data)
-        rows = [(number, view[start : start + PART]) for number, start in enumerate(range(0, len(view), PART))]
-        with self._current(), self._transaction():
-            run = self._connection.execute
-            if t != self._meta("t"):
-                raise ValueError(f"a snapshot of {t} records in a state of {self._meta('t')}")
-            for table in ("snapshot", "journal"):
-                run(f"DELETE FROM {table}")  # noqa: S608 - two fixed names
-            for number, piece in rows:
-                run("INSERT INTO snapshot VALUES (?, ?, ?)", (number, piece, _digest(b"%d" % number, piece)))
-            _set_meta(self._connection, {"snapshot": [t, len(rows), len(view)], "journal": 0})
-            kept = 0
-            for seq, size in list(run("SELECT seq, length(data) FROM receipt ORDER BY seq DESC")):
-                if kept >= RECEIPTS:
-                    run("DELETE FROM receipt WHERE seq <= ?", (seq,))
-                    break
-                kept += size
-
-    def load(self) -> tuple[int, bytes, list[tuple[int, Batch]]]:
-        """The time and the data of the snapshot, and the records after it, each with how many came before it."""
-        with self._current():
-            noted = self._meta("snapshot") or (0, 0, 0)
-            parts = list(self._connection.execute("SELECT part, data, sha256 FROM snapshot ORDER BY part"))
-            journal = list(self._connection.execute("SELECT head, data, sha256 FROM journal ORDER BY seq"))
-            until = self._meta("t")
-        if any(_digest(b"%d" % number, data) != checksum for number, data, checksum in parts):
-            raise damaged(self.path, "the snapshot does not match its checksum")
-        if any(_digest(head.encode(), data) != checksum for head, data, checksum in journal):
-            raise damaged(self.path, "a part of the journal does not match its checksum")
-        try:
-            t, count, _ = noted
-            found = [_unpacked(json.loads(text), data) for text, data, _ in journal]
-        except UNFIT as error:
-            raise damaged(self.path, "its parts do not fit together") from error
-        ends = [t, *(first + batch.records for first, batch in found)]
-        if len(parts) != count or ends != [*(first for first, _ in found), until]:
-            raise damaged(self.path, "a part of the snapshot or of the journal is missing")
-        return t, b"".join(data for _, data, _ in parts), found
+    def noted(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        return json.loads(self._known.notes.get(name, "null"))
 
     def receipts(self) -> list[bytes]:
         """What was answered to the sources of records, oldest first; very old receipts are forgotten."""
-        with self._current():
-            rows = list(self._connection.execute("SELECT data, sha256 FROM receipt ORDER BY seq"))
-        if any(_digest(data) != checksum for data, checksum in rows):
-            raise damaged(self.path, "the receipts do not match their checksum")
-        return [data for data, _ in rows]
-
-    def note(self, **values: Any) -> None:  # noqa: ANN401 - any JSON value
-        """Keep facts about the run itself."""
-        with self._current(), self._transaction():
-            _set_meta(self._connection, values)
-
-    def noted(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        with self._current():
-            return self._meta(name)
-
-    def published(self, t: int, sha256: str) -> None:
-        """Note that the release of ``t`` was published."""
-        with self._current():
-            known = self.releases().get(t)
-            if known is None:
-                with self._transaction():
-                    self._connection.execute("INSERT INTO release VALUES (?, ?)", (t, sha256))
-            elif known != sha256:
-                problem = f"a release of t = {t} was published before with other content"
-                raise StoreError(self.path, problem, "keep the first one: a published release never changes")
+        return list(self._known.receipts)
 
     def releases(self) -> dict[int, str]:
         """The digests of all releases that were published, by their number of records."""
-        with self._current():
-            return dict(self._connection.execute("SELECT t, sha256 FROM release ORDER BY t"))
+        found = {int(t): json.loads(digest) for t, digest in self._known.releases.items()}
+        return {t: found[t] for t in sorted(found)}
 
-    # ---- turns and transactions
+    def load(self) -> tuple[int, bytes, list[tuple[int, Batch]]]:
+        """The time and the data of the snapshot, and the records after it, each with how many came before it."""
+        known, found = self._known, list[tuple[int, Batch]]()
+        if self.path is None:
+            return known.t, b"", found
+        with self._current(), _readable(self.path):
+            first, *later = read_frames(self.path, self.path.read_bytes()[: known.end], BANNER)
+            t = begin = int(first.header["records"])
+            for said, arrays, _, _ in later:
+                if "rows" not in arrays:
+                    continue
+                rows = arrays["rows"].astype(arrays["rows"].dtype.newbyteorder("="))
+                batch = Batch(rows, arrays.get("counts"), until=said["until"])
+                if rows.ndim != 2 or batch.records != said["records"]:
+                    raise ValueError("rows and counts say how many records there are")
+                found.append((t, batch))
+                t += batch.records
+        return begin, first.arrays["data"].tobytes(), found
+
+    # ---- steps
+
+    def append(self, batch: Batch | None, position: Mapping[str, Any], receipts: bytes = b"") -> None:
+        """Keep the next records, and with them where their source stands; a position of None is removed."""
+        said = dict[str, Any](positions=dict(position))
+        arrays = dict[str, NDArray[Any]]()
+        if batch is not None and batch.records:
+            said |= {"records": batch.records, "until": batch.until}
+            arrays["rows"] = batch.rows
+            if batch.counts is not None:
+                arrays["counts"] = batch.counts
+        if receipts:
+            said["receipts"], arrays["receipts"] = [len(receipts)], np.frombuffer(receipts, np.uint8)
+        self._append(said, arrays)
+
+    def note(self, **values: Any) -> None:  # noqa: ANN401 - any JSON value
+        """Keep facts about the run itself."""
+        self._append({"notes": values}, {})
+
+    def published(self, t: int, sha256: str) -> None:
+        """Note that the release of ``t`` was published."""
+        with self._turn:
+            if (known := self._known.releases.get(str(t))) is None:
+                self._append({"releases": {str(t): sha256}}, {})
+            elif known != json.dumps(sha256):
+                problem = f"a release of t = {t} was published before with other content"
+                raise StoreError(self.path or "", problem, "keep the first one: a published release never changes")
+
+    def snapshot(self, t: int, data: bytes) -> None:
+        """Let a file with ``data``, in which all ``t`` records are, take the place of this one."""
+        with self._turn:
+            if t != self._known.t:
+                raise ValueError(f"a snapshot of {t} records in a state of {self._known.t}")
+            self._write(self._known, data)
+
+    def _append(self, said: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        with self._current():
+            known, self._kept = self._known, None
+            said["commits"], end = known.commits + 1, 0
+            try:
+                if self.path is not None:
+                    frame = framed(BANNER, said, arrays)
+                    end = known.end + len(frame)
+                    append(self._handle, known.end, frame)
+            except OSError:
+                self._take_back(known.end)
+                self._kept = known
+                raise
+            known.add(Frame(said, dict(arrays), end, ""))
+            if self._lock is not None:
+                self._lock.note(known.commits)
+            self._kept = known
+
+    def _take_back(self, end: int) -> None:
+        """What was not brought to the disk must not be there later either."""
+        try:
+            os.ftruncate(self._handle, end)
+            os.fsync(self._handle)
+        except OSError:
+            problem = "writing the disk failed, and whether this step was kept is not known until it is read again"
+            remedy = "look at the disk, then give the same command again: the state decides what was kept"
+            raise OutcomeUnknownError(self.path or "", problem, remedy) from None
+
+    def _write(self, known: _Kept, data: bytes) -> None:
+        """Under another name, then renamed: a kill leaves the old file, or none, or the whole new one."""
+        if self.path is None or self._lock is None:
+            return
+        with self._current():
+            new = self.path.with_name(f".{self.path.name}.new")
+            new.unlink(missing_ok=True)
+            try:
+                with open(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "r+b", buffering=0) as file:
+                    frame = known.snapshot(data, file.fileno())
+                    append(file.fileno(), 0, frame)
+                self._kept = None
+                os.rename(new, self.path)
+            except BaseException:
+                new.unlink(missing_ok=True)
+                raise
+            sync(self.path.parent)
+            self._reopen(self.path, self._lock)
+            known.commits, known.has_journal, known.size, known.end = known.commits + 1, False, len(frame), len(frame)
+            self._lock.note(known.commits)
+            self._kept = known
+
+    # ---- turns
+
+    @property
+    def _known(self) -> _Kept:
+        with self._current():
+            if self._kept is None and self.path is not None and self._lock is not None:
+                self._reopen(self.path, self._lock)
+                known = _Kept()
+                with _readable(self.path):
+                    for frame in read_frames(self.path, self.path.read_bytes(), BANNER):
+                        known.add(frame)
+                self._kept = known
+            assert self._kept is not None  # noqa: S101 - of a run without a path too
+            return self._kept
+
+    def _reopen(self, path: Path, lock: Lock) -> None:
+        """The file, if another one has taken its place."""
+        if self._handle < 0 or not os.path.samestat(os.fstat(self._handle), os.stat(path)):
+            lock.drop(self._handle)
+            self._handle = lock.hold(path)
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        """Hold the lock, with plain errors."""
+        """Hold the turn, with plain errors."""
+        if self.path is None:
+            with self._turn:
+                yield
+            return
         if self._closed:
             raise StoreError(self.path, "this state is closed", "open it again")
         if self._process != this_process():
@@ -351,56 +363,14 @@ class State:
         with self._turn, plain_errors(self.path):
             yield
 
-    def _meta(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        return self._value("SELECT value FROM meta WHERE name = ?", name)
 
-    def _value(self, query: str, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        row = self._connection.execute(query, (name,)).fetchone()
-        try:
-            return None if row is None else json.loads(row[0])
-        except UNFIT as error:
-            raise damaged(self.path, "its parts do not fit together") from error
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """All of it or nothing, and counted."""
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._commits = max(self._commits, self._meta("commits"))  # an interrupt may have come after a commit
-            yield
-            _set_meta(self._connection, {"commits": self._commits + 1})
-            self._commit()
-        except BaseException:
-            self._rollback()
-            raise
-        self._commits += 1
-        self._lock.note(self._commits)
-
-    def _commit(self) -> None:
-        """A commit that fails may have happened: the last thing SQLite does is to sync that its journal was cut."""
-        try:
-            self._connection.execute("COMMIT")
-            return
-        except sqlite3.Error as error:
-            failed = error
-        self._rollback()
-        try:
-            happened = self._meta("commits") > self._commits
-            if happened:  # one more brings it to the disk for good
-                self._commits += 1
-                self._connection.execute("BEGIN IMMEDIATE")
-                _set_meta(self._connection, {"commits": self._commits + 1})
-                self._connection.execute("COMMIT")
-        except sqlite3.Error:
-            problem = "writing the disk failed, and whether this step was kept cannot be read from it"
-            remedy = "look at the disk, then give the same command again: the state decides what was kept"
-            raise OutcomeUnknownError(self.path, problem, remedy) from None
-        if not happened:
-            raise failed
-
-    def _rollback(self) -> None:
-        with suppress(sqlite3.Error):
-            self._connection.execute("ROLLBACK")
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What does not fit is damage."""
+    try:
+        yield
+    except _UNFIT as error:
+        raise damaged(path, "its parts do not fit together or their checksums") from error
 
 
 @contextmanager
@@ -408,42 +378,8 @@ def _locked(path: Path) -> Iterator[Lock]:
     """The lock, which is given back after an error."""
     lock = Lock(path)
     try:
-        yield lock
+        with plain_errors(path):
+            yield lock
     except BaseException:
         lock.release()
         raise
-
-
-def _set_meta(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
-    rows = [(name, json.dumps(value)) for name, value in values.items()]
-    connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
-
-
-LEAST_SNAPSHOT = 1 << 23
-"""Bytes of journal up to which no snapshot is made."""
-
-
-def _packed(t: int, batch: Batch) -> tuple[str, bytes, bytes]:
-    """Head, data and checksum of a journal entry."""
-    rows = np.ascontiguousarray(batch.rows)
-    rows = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
-    head: dict[str, Any] = {"from": t, "to": t + batch.records, "dtype": rows.dtype.str, "shape": rows.shape}
-    data = rows.tobytes()
-    if batch.counts is not None:
-        counts = batch.counts.astype(batch.counts.dtype.newbyteorder("<"))
-        head |= {"counts": counts.dtype.str, "until": batch.until}
-        data += counts.tobytes()
-    text = json.dumps(head)
-    return text, data, _digest(text.encode(), data)
-
-
-def _unpacked(head: dict[str, Any], data: bytes) -> tuple[int, Batch]:
-    shape, counts, until = head["shape"], None, head.get("until")
-    if "counts" in head:
-        size = shape[0] * np.dtype(head["counts"]).itemsize
-        counts, data = np.frombuffer(data[-size:], dtype=head["counts"]), data[:-size]
-    rows = np.frombuffer(data, dtype=head["dtype"]).reshape(shape)
-    batch = Batch(rows.astype(rows.dtype.newbyteorder("=")), counts, until=until)
-    if batch.records != head["to"] - head["from"]:
-        raise ValueError("rows and counts say how many records there are")
-    return head["from"], batch

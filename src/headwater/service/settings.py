@@ -19,7 +19,7 @@ from headwater.public.schema import Schema
 from headwater.public.tally import policy_of
 from headwater.run import RunConfig, Schedule
 from headwater.run.config import KEEP, ROWS, limit
-from headwater.run.restore import state_beside
+from headwater.run.state import state_beside
 
 PORT = 8640
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -32,7 +32,7 @@ def test_all_that_is_expected_is_measured_when_it_has_arrived() -> None:
     synth = start(records=EXPECT)
     plan: Any = synth.plan(EXPECT)
     assert {stage.end for stage in plan.stages} >= {EXPECT}
-    assert max(span.end for span in synth.kept()) == EXPECT
+    assert max(span.end for span in synth.state.mechanism.kept()) == EXPECT
     assert hw.Synthesizer.from_bytes(synth.to_bytes()).expect == synth.expect == EXPECT
 
 
