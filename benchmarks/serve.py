@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -103,7 +104,7 @@ def measure(folder: Path, seconds: float, columns: str) -> dict[str, Any]:
     records = KINDS[columns]
     tables, port = records.frames(BATCHES), free_port()
     found: dict[str, Any] = {"in_process": in_process(records, tables)}
-    with served(folder, port, "--every", "200000", schema=records.schema) as process:
+    with served(folder, port, 200_000, records.schema) as process:
         posted(port, tables[:5])  # warm
         found["posted"] = posted(port, tables)
         settle(port)
@@ -124,6 +125,44 @@ def measure(folder: Path, seconds: float, columns: str) -> dict[str, Any]:
     return found
 
 
+def attacked(folder: Path, seconds: float, columns: str) -> dict[str, Any]:
+    """Writers and small reads while others ask for large tables, take them or go away, on a disk that is nearly full.
+
+    The processor time of the service says whether it or the machine is short of it.
+    """
+    records, port = KINDS[columns], free_port()
+    room = shutil.disk_usage(folder).free - (400 << 20)
+    with served(folder, port, 200_000, records.schema, f"free_bytes = {room}") as process:
+        posted(port, records.frames(5))
+        settle(port)
+        found: dict[str, Any] = {"alone": timed(process, port, seconds, columns, "a")}
+        asking = [
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.serve_attacks", kind, str(port), str(seconds + 2)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for kind in ("attack", "small")
+        ]
+        time.sleep(1)
+        found["beside"] = timed(process, port, seconds, columns, "b")
+        found["large"], found["small"] = map(result, asking)
+        found["load"] = os.getloadavg()[0]
+    return found
+
+
+def timed(process: subprocess.Popen[bytes], port: int, seconds: float, columns: str, name: str) -> dict[str, Any]:
+    """Single posts, and the share of a processor that the service has used meanwhile."""
+
+    def used() -> float:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    before, begun = used(), time.monotonic()
+    found = result(load("write", port, seconds, columns, name))
+    return {**found, "processor": (used() - before) / (time.monotonic() - begun)}
+
+
 def figures(found: dict[str, Any]) -> list[Figure]:
     """What is asked."""
     asked = list[Figure]()
@@ -138,6 +177,15 @@ def figures(found: dict[str, Any]) -> list[Figure]:
             Figure(f"{many}99 % of them answered within", single["p99"], "ms", at_most=100),
             Figure(f"{many}the rate beside {READERS} readers / without", beside["rate"] / single["rate"], at_least=0.5),
             Figure(f"{many}memory grown by 3,000,000 records beside 100 slow readers", grown, "MB", at_most=500),
+        ]
+    if found.get("attacked"):
+        one = found["attacked"]
+        ratio, small = one["beside"]["rate"] / one["alone"]["rate"], one["small"]
+        failing = sum(answers.get("500", 0) for answers in (one["large"], small["statuses"], one["beside"]["statuses"]))
+        asked += [
+            Figure("under attack by readers: rate of single records / without", ratio, at_least=0.5),
+            Figure("99 % of small tables, each another one, answered within", small["p99"], "s", at_most=1),
+            Figure("answers of 500", failing, at_most=0),
         ]
     if found.get("kills"):
         kills = found["kills"]
@@ -155,7 +203,8 @@ Service and load have a process each, on one machine of {found["cores"]} cores. 
 answered. Single records come over {CONNECTIONS} connections; readers of the release of this moment make one request a
 second each; slow readers ask for whole tables and events, and take nothing of the answers. Kills come while 16
 connections write with retries; afterwards the state holds exactly what was acknowledged, and replaying it gives every
-release that was served. Made by `make bench-serve`; `serve.json` has all numbers.
+release that was served. Attackers ask for tables of up to a million rows, read them or go away, on a disk with 400 MB
+to spare. Made by `make bench-serve`; `serve.json` has all numbers.
 """
 
 
@@ -169,6 +218,8 @@ def main() -> None:
     for columns in [chosen.columns] if chosen.columns else KINDS:
         with TemporaryDirectory(prefix="headwater-serve-") as name:
             found[columns] = measure(Path(name), chosen.seconds, columns)
+    with TemporaryDirectory(prefix="headwater-serve-") as name:
+        found["attacked"] = attacked(Path(name), chosen.seconds, chosen.columns or "2")
     if chosen.columns:
         sys.exit("\n".join(map(str, figures(found))))
     if chosen.kills:

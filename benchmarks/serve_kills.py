@@ -50,13 +50,16 @@ def free_port() -> int:
 
 
 @contextmanager
-def served(folder: Path, port: int, *more: str, schema: Schema = SCHEMA) -> Iterator[subprocess.Popen[bytes]]:
+def served(
+    folder: Path, port: int, every: int = EVERY, schema: Schema = SCHEMA, limits: str = ""
+) -> Iterator[subprocess.Popen[bytes]]:
     """A service in a process of its own, answering; killed at the end if it still runs."""
     path = folder / "trips.toml"
     if not path.exists():
         schema.save(path)
-    command = [sys.executable, "-m", "headwater.cli", "serve", "--schema", str(path), "--epsilon", str(EPSILON)]
-    command += ["--out", str(folder / "out"), "--every", str(EVERY), "--port", str(port), "--quiet", *more]
+    run = f'schema = "trips.toml"\nepsilon = {EPSILON}\nout = "out"\nevery = "{every}"'
+    (folder / "service.toml").write_text(f"port = {port}\n[limits]\n{limits}\n[runs.trips]\n{run}\n")
+    command = [sys.executable, "-m", "headwater.cli", "serve", str(folder / "service.toml"), "--quiet"]
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from benchmarks import serve_attacks as attacks
 from headwater.service.answers import ProblemError
 from headwater.service.render import Cache, File, GoneError, Queue, unless_gone
-from tests.service import attacks
 from tests.service.conftest import SCHEMA, records
 from tests.service.test_process import Process
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -78,3 +80,34 @@ class Flood(threading.Thread):
         self._stopping.set()
         self.join(60)
         return self.statuses
+
+
+def attack(port: int, seconds: float) -> dict[str, int]:
+    """Readers who take large tables, and others who ask for them and go away: how often each status was answered."""
+    floods, end = [Flood(port, rows) for rows in (900_000, 600_000, 400_000)], time.monotonic() + seconds
+    for flood in floods:
+        flood.start()
+    while time.monotonic() < end:
+        abandon(port, 50)
+        time.sleep(0.5)
+    found = [str(status) for flood in floods for status in flood.stop()]
+    return {status: found.count(status) for status in sorted(set(found))}
+
+
+def small(port: int, seconds: float) -> dict[str, object]:
+    """Small tables, each another one, one after the other: how long they take, and the statuses."""
+    end, rows, times, found = time.monotonic() + seconds, 5, list[float](), list[str]()
+    while time.monotonic() < end:
+        rows += 1
+        status, took, _ = ask(port, SMALL.replace("rows=5", f"rows={rows}"))
+        times.append(took)
+        found.append(str(status))
+        time.sleep(0.05)
+    times.sort()
+    counts = {status: found.count(status) for status in sorted(set(found))}
+    return {"statuses": counts, "p99": times[int(0.99 * len(times))], "most": times[-1]}
+
+
+if __name__ == "__main__":
+    kind, port, seconds = sys.argv[1:]
+    print(json.dumps({"attack": attack, "small": small}[kind](int(port), float(seconds))))
