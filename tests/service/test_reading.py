@@ -4,6 +4,7 @@ import csv as plain_csv
 import gzip
 import io
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -238,3 +239,30 @@ def test_days_are_dates_in_csv_and_json(opened: Open) -> None:
         row = (json.loads(content) if form == "json" else list(plain_csv.DictReader(io.StringIO(content.decode()))))[0]
         assert re.fullmatch(r"2024-\d\d-\d\d", row["day"]), form
         assert re.fullmatch(r"\d\d:00:00", row["at"]), form
+
+
+@pytest.mark.parametrize("put", ["link", "pipe", "folder", "junk", "nothing", "card"])
+def test_what_somebody_has_put_in_place_of_a_published_table_is_not_shown_and_stops_nobody(
+    opened: Open, tmp_path: Path, put: str
+) -> None:
+    client = opened()
+    write(client, 100)
+    published(client, 1)
+    (tmp_path / "secret").write_bytes(b"SECRET")
+    folder = tmp_path / "out" / "release-000000000100"
+    file = folder / ("card.json" if put == "card" else "data.parquet")
+    file.unlink()
+    match put:
+        case "link":
+            file.symlink_to(tmp_path / "secret")
+        case "pipe" | "card":
+            os.mkfifo(file)
+        case "folder":
+            file.mkdir()
+        case "junk":
+            file.write_bytes(b"junk")
+    client.service.runs["trips"].releases._cards.clear()  # type: ignore[attr-defined]
+    for asked in ("data.parquet", "data.csv", "data.json?rows=5", 'data.arrow?where={"kind":"a"}'):
+        answer = client.get(f"{BASE}/100/{asked}")
+        assert answer.status_code == (404 if put == "card" else 200 if asked + put == "data.parquetjunk" else 410)
+        assert b"SECRET" not in answer.content

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -20,12 +19,12 @@ from pyarrow import parquet
 
 from headwater import __version__
 from headwater.public.files import FileRefusedError
-from headwater.public.folder import facts_of, folders, read_card, read_rows
+from headwater.public.folder import facts_of, folders, read_card, read_table
 from headwater.public.release import Release
 from headwater.public.where import conditions
 from headwater.run import Run
 from headwater.service.answers import ProblemError
-from headwater.service.render import MEDIA, Cache, Check, File, Queue
+from headwater.service.render import MEDIA, Cache, Check, File, Queue, regular
 
 SHARE = 0.05
 """How much of the time making releases of this moment may take, and windows as much, however many readers there are."""
@@ -142,6 +141,7 @@ class Releases:
             raise ProblemError(404, f"there is no release of t = {t}; see the list of releases")
         if t not in self._cards:
             try:
+                regular(self._folders[t] / "card.json")
                 self._cards[t] = read_card(self._folders[t])
             except (FileRefusedError, OSError):
                 raise ProblemError(404, f"the release of t = {t} cannot be read any more") from None
@@ -192,23 +192,22 @@ class Releases:
         if wanted.last is not None:
             raise ProblemError(400, "windows (last=) are of this moment only: ask for releases/now")
         try:
-            file = File(os.open(self._folders[t] / card["data"], os.O_RDONLY))
+            file = regular(self._folders[t] / card["data"])
         except OSError:
             raise ProblemError(410, f"the table of the release of t = {t} was removed; its card stays") from None
         if wanted == Wanted() and card["data"].endswith(f".{form}"):
             return file, 0, card["sha256"]
-        return partial(self._read, t, wanted), card["rows"], _name(card["sha256"], wanted, form)
+        return partial(self._read, t, file, wanted), card["rows"], _name(card["sha256"], wanted, form)
 
-    def _read(self, t: int, wanted: Wanted) -> Iterator[Any]:
+    def _read(self, t: int, file: File, wanted: Wanted) -> Iterator[Any]:
         """The rows of a published release that a reader asks for."""
-        card, schema = self.card(t), self._run.synth.schema
-        try:
-            if card["data"].endswith(".parquet"):
-                table = parquet.read_table(self._folders[t] / card["data"])
-            else:  # text has no types, so the schema reads it
-                table = schema.decode(read_rows(self._folders[t], card, schema), "arrow")
-        except (FileRefusedError, pa.ArrowInvalid, FileNotFoundError):
-            raise ProblemError(410, f"the table of the release of t = {t} cannot be read any more") from None
+        card, schema, data = self.card(t), self._run.synth.schema, b"".join(file.pieces())
+        if hashlib.sha256(data).hexdigest() != card["sha256"]:
+            raise ProblemError(410, f"the table of the release of t = {t} cannot be read any more")
+        if card["data"].endswith(".parquet"):
+            table = parquet.read_table(pa.BufferReader(data))
+        else:  # text has no types, so the schema reads it
+            table = schema.decode(read_table(Path(card["data"]), data, schema), "arrow")
         if wanted.where is not None:
             with _refusing():
                 limits = conditions(schema, wanted.where)

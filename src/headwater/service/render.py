@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import stat
 import tempfile
 import threading
 import time
@@ -160,6 +161,14 @@ class File:
         """Give its room back, whoever sends it."""
         self.cut, self.size = True, 0
         os.truncate(self.number, 0)
+
+
+def regular(path: Path) -> File:
+    """A file by its own name: never what a link leads to, nor a pipe that somebody has put in its place."""
+    file = File(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+    if not stat.S_ISREG(os.fstat(file.number).st_mode):
+        raise FileNotFoundError(path)
+    return file
 
 
 class Cache:

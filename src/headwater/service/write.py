@@ -358,7 +358,6 @@ class Writer:
                         raise
                     self._stale = True
                     self.commit(group)
-                self.failing = ""
             except BaseException as error:  # whatever it is, every writer gets an answer
                 self.failing, self._stale = type(error).__name__, True
                 detail = _LOST if type(error) is StoreError else _UNKNOWN  # such as an `OutcomeUnknownError`
@@ -445,6 +444,7 @@ class Writer:
                 receipts.append(post.key + post.digest + part.records.to_bytes(8, "little") + t.to_bytes(8, "little"))
         if self._run.take(in_order(parts), receipts=b"".join(receipts)) != t:
             raise RuntimeError("somebody else writes to this run")
+        self.failing = ""
         self.look()
         for receipt in receipts:
             self._receipts.add(receipt)
