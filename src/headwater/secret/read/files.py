@@ -69,11 +69,9 @@ class Files:
         self._options = options
         if not self._paths:
             raise ValueError("name at least one file")
-        here = [isinstance(path, Input) or os.path.exists(path) for path in self._paths]
         self.piped = any(isinstance(path, str) and is_pipe(path) for path in self._paths)
         if self.piped and len(self._paths) > 1:
             raise ValueError("standard input (-) or a named pipe cannot be read together with anything else")
-        self.whole = not self.piped and all(here)
         self.given: str = "records" if isinstance(self._paths[0], Input) else self._paths[0]
         self.finished: dict[str, list[str]] = {}
         """The seals of finished files, by name: there may be several of one name, in several folders."""
@@ -101,7 +99,8 @@ class Files:
                 continue
             if left.get(one.key):
                 raise changed(one.name, "was read to its end, and holds other records than were in it")
-            if not (self.current or left) or not self._is_compressed(one, names, seal):
+            fresh = one.key == self.current or not (self.current or left)
+            if fresh or not self._is_compressed(one, names, seal):
                 unread.append(one)
         self._unread = {one.key for one in unread}
         self.look_beside()
@@ -113,28 +112,25 @@ class Files:
         stems: dict[str, list[str]] = {}
         for name in read:
             stems.setdefault(stem_of(name)[0], []).append(name)
-        there: dict[str, int] = {}
+        there, entries = dict[str, int](), list[os.DirEntry[str]]()
         for folder in self._folders if read else ():
-            with suppress(OSError), os.scandir(folder or ".") as entries:
-                for entry in entries:
-                    name = entry.name
-                    if name in read or name[0] == "." or name.endswith(_UNFINISHED):
-                        continue
-                    same = [one for end in range(1, len(name) + 1) for one in stems.get(name[:end], ())]
-                    of = [one for one in same if is_beside(name, one)]
-                    if not of or not entry.is_file():
-                        continue
-                    there[name] = entry.stat().st_size
-                    known = self.beside.get(name) == there[name] or (name in self.beside and name in self._unread)
-                    if not known and of != [fresh]:
-                        what = "changed" if name in self.beside else "appeared"
-                        problem = f"it has {what} next to {of[0]}, which was read, and may hold records of it"
-                        raise InputChangedError(problem, WAYS_OUT, file=entry.path)
+            with suppress(OSError), os.scandir(folder or ".") as found:
+                entries += found
+        for entry in entries:
+            name = entry.name
+            if name in read or name[0] == "." or name.endswith(_UNFINISHED):
+                continue
+            same = [one for end in range(1, len(name) + 1) for one in stems.get(name[:end], ())]
+            of = [one for one in same if is_beside(name, one)]
+            if not of or not entry.is_file():
+                continue
+            with suppress(FileNotFoundError):
+                there[name] = entry.stat().st_size
+            known = self.beside.get(name) == there.get(name) or (name in self.beside and name in self._unread)
+            if not known and of != [fresh]:
+                problem = f"it has {'changed' if name in self.beside else 'appeared'} next to {of[0]}, which was read"
+                raise InputChangedError(f"{problem}, and may hold records of it", WAYS_OUT, file=entry.path)
         self.beside = there
-
-    def begin(self, source: Input) -> None:
-        self.current = source.key
-        self.look_beside(fresh=source.key)
 
     def finish(self, source: Input, seal: str) -> None:
         self.finished.setdefault(source.key, []).append(seal)
@@ -219,7 +215,9 @@ class Files:
         if compression and kind in ("parquet", "arrow"):
             raise TableError("a compressed Parquet or Arrow file", "decompress it first", file=path)
         delimiter = options.delimiter or ("\t" if ending == ".tsv" else ",")
-        return Input(path, None if pipe else Path(path), kind, None if pipe else compression, delimiter)
+        if pipe:
+            return Input(path, None, kind, None, delimiter)
+        return Input(path, Path(path), kind, compression, delimiter, key=os.path.basename(path))
 
 
 def is_pipe(path: str) -> bool:

@@ -12,7 +12,7 @@ import select
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -70,10 +70,8 @@ class Input(NamedTuple):
     compression: str | None = None
     delimiter: str = ","
     data: bytes | None = None
-
-    @property
-    def key(self) -> str:
-        return self.path.name if self.path else "-"
+    key: str = "-"
+    """The name of a file without its folder."""
 
 
 # ---- bytes
@@ -82,8 +80,7 @@ class Input(NamedTuple):
 class Edges:
     """How much was read, and its beginning and its end: whether it is still there can be seen from them."""
 
-    def __init__(self) -> None:
-        self.size, self.head, self.tail = 0, b"", b""
+    size, head, tail = 0, b"", b""
 
     def add(self, data: bytes) -> None:
         self.size += len(data)
@@ -98,7 +95,7 @@ class Edges:
 def seal_of(source: Input, *, text: bool = False) -> str:
     """The seal of a file as it lies there, or of its ``text``, decompressed."""
     if text and source.compression is not None:
-        with Compressed(source) as file:
+        with closing(Compressed(source)) as file:
             while file.read(1 << 20):
                 pass
             return Edges.seal(file)
@@ -119,7 +116,6 @@ class GrowingFile(Edges):
     ended, most = False, 1 << 30
 
     def __init__(self, source: Input, look: Callable[[], None]) -> None:
-        super().__init__()
         self._source, self._look = source, look
 
     def read(self, size: int, wait: float = 0) -> bytes:
@@ -155,7 +151,6 @@ class Compressed(Edges):
     ended, most = False, 1 << 30
 
     def __init__(self, source: Input) -> None:
-        super().__init__()
         self._source, self._at_first = source, seal_of(source)
         self._file: IO[bytes] = open(str(source.path), "rb", buffering=0)  # noqa: SIM115 - closed by close()
         if source.compression == "xz":
@@ -188,12 +183,6 @@ class Compressed(Edges):
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> Compressed:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Xz:
@@ -334,7 +323,8 @@ class Lines:
         self.ends = np.concatenate((self.ends, newlines + 1))
         if len(self.data) > self._options.line_bytes:
             self._let_go(len(self.ends) - len(newlines))
-        self._close_line()
+        if self._open:
+            self._close_line()
         return True
 
     def finish(self) -> None:
@@ -367,7 +357,8 @@ class Lines:
             self.long = set()
             self._open = self.size == size and not data.endswith(b"\n")
         digest = self.digest.hexdigest()
-        self._close_line()
+        if self._open:
+            self._close_line()
         return digest
 
     def _take(self, size: int) -> bytes:
@@ -381,7 +372,7 @@ class Lines:
 
     def _close_line(self) -> None:
         """Take the end of a line that was taken without it; nothing else may come behind that."""
-        if self._open and self.data and self.data != b"\r":
+        if self.data and self.data != b"\r":
             if not self.data.startswith((b"\n", b"\r\n")):
                 raise changed(self._name, "went on with its last line, which was not complete,")
             self._open = False

@@ -23,26 +23,13 @@ _MOST_VALUES = 1 << 21  # of a batch: how many columns there are is public
 
 
 class Source:
-    r"""Files as an iterator of batches. With ``follow`` it never ends. It gives None after a poll that found nothing.
+    """Files as an iterator of batches. With ``follow`` it never ends. It gives None after a poll that found nothing.
 
     Formal guarantees
     -----------------
     A batch ends after a number of records that depends on public facts only (options, number of columns, how many
     records there are in each file), or when a pipe or a followed file is idle or stopped. The text of a record decides
     nothing but the record (``proofs/tables.md``).
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
-    >>> _ = path.write_text("x\n0.25\n0.5\n")
-    >>> from headwater.public.cube import unit_cube
-    >>> with open_source(path, unit_cube(1)) as source:
-    ...     first = next(source)
-    >>> _ = path.write_text("x\n0.25\n0.5\n0.75\n")  # more records arrive; the earlier ones are as they were
-    >>> with open_source(path, unit_cube(1), first.position) as source:
-    ...     [batch.table["x0"].to_pylist() for batch in source]
-    [['0.75']]
     """
 
     def __init__(
@@ -60,7 +47,7 @@ class Source:
         self._files = Files(paths, options)
         self.piped = self._files.piped
         """Whether it reads standard input or a pipe, where what was read and not taken is gone."""
-        self.complete = not options.follow and self._files.whole
+        self.complete = not options.follow and not self.piped
         """Whether it ends by itself and reading never waits for a writer: all of it is files, and none is followed."""
         self.stopped = False
         """Whether `stop` was called."""
@@ -154,7 +141,8 @@ class Source:
                     time.sleep(options.poll_seconds)
                     yield None
                     continue
-                files.begin(found[0])
+                files.current = found[0].key
+                files.look_beside(fresh=found[0].key)
                 self._reader = self._open(found[0])
             reader = self._reader
             plain = isinstance(reader, TextFile) and isinstance(reader.lines.raw, GrowingFile)

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import accumulate
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -27,12 +28,13 @@ from headwater.public.tables import pyarrow
 from headwater.public.tally import BadRow
 from headwater.secret.read.batch import Batch
 from headwater.secret.read.fields import EXTRA, Fields, Options
-from headwater.secret.read.lines import MARK, Input, InputChangedError, Lines, Offsets, changed, positions_of
+from headwater.secret.read.lines import MARK, Input, Lines, Offsets, changed, positions_of
 
 DEEPEST = 128
 """Levels of nesting that a record of JSON may have."""
 STEP = 1 << 20  # how much text pyarrow gives to one thread at a time
 _QUOTE, _NEWLINE, _RETURN = 0x22, 0x0A, 0x0D
+_WIDE = (b"\xff\xfe", b"\xfe\xff")  # what UTF-16 begins with
 
 
 class UncertainError(TableError):
@@ -47,13 +49,17 @@ NOT_UTF8 = TableError("text that is not UTF-8", 'declare its encoding in the sch
 OPEN_QUOTE = TableError(
     "a quote that is never closed", "close it in its line; or declare multiline = true, if fields hold line ends"
 )
-_UTF16 = TableError("text in UTF-16", 'declare encoding = "utf-16" in the schema file')
 _DIVIDE = "give every line one field for each column, and put fields that hold the delimiter in quotes"
 _INNER = TableError("a quote in the middle of a field", 'put the whole field in quotes and double those in it ("…""…")')
 _NUL = TableError("a NUL byte: this is not plain text", 'declare its encoding in the schema file (encoding = "utf-16")')
 _LONE = TableError("a carriage return without a newline", "end lines with a newline")
 _BLANK = TableError("a blank line, which is no record of several columns", "remove the line")
 _NOT_JSON: TableError = NotJsonError("a line that is not JSON", "write one JSON object a line, and no blank lines")
+_UTF16: TableError = NotJsonError("text in UTF-16", 'declare encoding = "utf-16" in the schema file')
+_SAME_OR_NEW = (
+    "pipe in the same records again from the first one on, or say with stdin_continues (--stdin-continues) "
+    "that the pipe goes on with new ones"
+)
 _BROKEN_ARRAY = UncertainError(
     "an array with an element that is not JSON, and may be more than one record", "write one object a line"
 )
@@ -61,8 +67,7 @@ _TOO_DEEP = TableError(f"a line that is nested more than {DEEPEST} levels deep",
 _NO_OBJECT = TableError("a line that is not a JSON object", "write one JSON object a line")
 
 Bad = dict[int, TableError]
-Parsed = tuple[Any, Bad]
-"""A ``pyarrow.Table`` of the good records, and what is wrong with each of the others."""
+Parsed = tuple[Any, Bad]  # a pyarrow.Table of the good records, and what is wrong with each of the others
 
 
 class TextFile:
@@ -114,12 +119,10 @@ class TextFile:
 
     def take(self, records: int) -> Batch:
         """The next records, which have been read ahead."""
-        lines, line, options = self.lines, self.lines.line, self._options
+        lines, line = self.lines, self.lines.line
         first, parser = not lines.size and not self._continued, self._parser
         assert parser is not None  # noqa: S101 - for the type checker: records come after the header
         data, ends, long = lines.take(records)
-        if first and data.startswith((b"\xff\xfe", b"\xfe\xff")) and options.bad_rows == "stop":
-            raise _UTF16.at(file=self.source.name, line=line)
         if first and data.startswith(MARK):
             data, ends = data[len(MARK) :], ends - len(MARK)
         starts = np.concatenate(([0], ends[:-1])).tolist()
@@ -127,7 +130,8 @@ class TextFile:
             table, wrong = parser.parse(data, ends)
         except TableError as error:
             raise error.at(file=self.source.name) from None
-        wrong |= dict.fromkeys(long, self._too_long)
+        if long:
+            wrong |= dict.fromkeys(long, self._too_long)
         if lines.array:
             wrong |= {row: _BROKEN_ARRAY for row, error in wrong.items() if isinstance(error, NotJsonError)}
         bad = [
@@ -153,12 +157,9 @@ class TextFile:
             first, _, long = lines.take(1)
             if long:
                 raise self._too_long.at(line=line)
-            if first.startswith((b"\xff\xfe", b"\xfe\xff")) and lines.size == len(first):
-                raise _UTF16.at(line=line)
             if first.strip(b"\r\n"):
                 try:
-                    self._columns = header_of(first.removeprefix(MARK), self.source.delimiter, self._fields)
-                    self._parser = self._csv(self._columns)
+                    self._begin(header_of(first.removeprefix(MARK), self.source.delimiter, self._fields))
                 except TableError as error:
                     raise error.at(line=line) from None
         if self._parser is None:
@@ -176,32 +177,26 @@ class TextFile:
         kind = UncertainError if self.lines.multiline or self.lines.array else TableError
         return kind(f"a line of more than {self._options.line_bytes >> 20} MB", "check the line ends of the file")
 
-    def _csv(self, names: list[str]) -> Csv:
-        return Csv(names, self._fields, self.source.delimiter, multiline=self.lines.multiline)
+    def _begin(self, names: list[str]) -> None:
+        self._columns = names
+        self._parser = Csv(names, self._fields, self.source.delimiter, multiline=self.lines.multiline)
 
     def _resume(self, place: dict[str, Any]) -> None:
         """Go to where an earlier run stopped, and check that everything before is what it was."""
-        piped = self.source.path is None
-        self._columns = place["columns"]
-        if self._columns is not None:
-            self._parser = self._csv(self._columns)
+        piped, what = self.source.path is None, ""
+        if place["columns"] is not None:
+            self._begin(place["columns"])
         if piped and (self._options.stdin_continues or place["continued"]):
-            if not self._options.stdin_continues:
-                raise self._other("went on with new records")
             self._continued = True
-            return
-        found = self.lines.skip(place["end"], self._options.poll_seconds if piped else 0)
-        if found != place["sha256"]:
-            raise self._other("changed" if found else "became shorter")
-
-    def _other(self, what: str) -> InputChangedError:
-        if self.source.path is not None:
-            return changed(self.source.name, what)
-        remedy = (
-            "pipe in the same records again from the first one on, or say with stdin_continues (--stdin-continues) "
-            "that the pipe goes on with new ones"
-        )
-        return InputChangedError(f"the input {what} since it was read", remedy, file=self.source.name)
+            what = "" if self._options.stdin_continues else "went on with new records"
+        else:
+            found = self.lines.skip(place["end"], self._options.poll_seconds if piped else 0)
+            if found != place["sha256"]:
+                what = "changed" if found else "became shorter"
+        if what:
+            error = changed(self.source.name, what)
+            error.remedy = _SAME_OR_NEW if piped else error.remedy
+            raise error
 
 
 # ---- CSV
@@ -228,8 +223,9 @@ class Csv:
         bad = self._bad(data, ends)
         self._found_bad = bool(bad)  # then the next records may hold some as well: one attempt less
         last = next((row for row, error in bad.items() if isinstance(error, UncertainError)), len(ends) - 1)
+        bad = {row: bad[row] for row in sorted(bad) if row <= last}
         parts, start = list[bytes](), 0
-        for row in sorted(bad):
+        for row in bad:
             parts.append(data[start : int(ends[row - 1]) if row else 0])
             start = int(ends[row])
         data = b"".join([*parts, data[start : int(ends[last])]])
@@ -282,26 +278,28 @@ class Csv:
         lone = returns[text[np.minimum(returns + 1, len(text) - 1)] != _NEWLINE]
         if quotes.size:
             row = np.searchsorted(ends, quotes, side="right")
-            opens = (np.arange(len(quotes)) - np.searchsorted(quotes, starts[row])) % 2 == 0
+            before = np.searchsorted(quotes, starts)
+            opens = (np.arange(len(quotes)) - before[row]) % 2 == 0
             left, right = text[np.maximum(quotes - 1, 0)], text[np.minimum(quotes + 1, len(text) - 1)]
             edge = np.zeros(256, dtype=np.bool_)
             edge[[ord(self.delimiter), _NEWLINE, _QUOTE]] = True
             wrong = opens & ~(edge[left] | (quotes == 0)) | ~opens & ~(edge[right] | (right == _RETURN))
             odd = np.flatnonzero(np.bincount(row, minlength=len(ends)) % 2)
-            if self.multiline and (wrong.any() or odd.size):
-                last = int(row[wrong][0] if wrong.any() else odd[0])
-                error = _INNER if wrong.any() else OPEN_QUOTE
-                before = self._bad(data[: starts[last]], ends[:last]) if last else {}
-                return {**before, last: UncertainError(error.problem, error.remedy)}
             add(quotes[wrong], _INNER)
             bad = dict.fromkeys(odd.tolist(), OPEN_QUOTE) | bad
-            marks, lone = (one[self._outside(one, quotes, starts, ends)] for one in (marks, lone))
+            if self.multiline and bad:
+                first = min(bad)
+                bad[first] = UncertainError(bad[first].problem, bad[first].remedy)
+            for one in (marks, lone):
+                inside = np.searchsorted(quotes, one) - before[np.searchsorted(ends, one, side="right")]
+                one[inside % 2 == 1] = -1
+            marks, lone = marks[marks >= 0], lone[lone >= 0]
         add(positions_of(0, data), _NUL)
         add(lone, _LONE)
         if len(self.header) > 1:
-            short = np.flatnonzero(ends - starts <= 2)
-            blank = [n for n in short.tolist() if not data[starts[n] : ends[n]].strip(b"\r\n")]
-            bad |= {n: _BLANK for n in blank if n not in bad}
+            for number in np.flatnonzero(ends - starts <= 2).tolist():
+                if not data[starts[number] : ends[number]].strip(b"\r\n"):
+                    bad.setdefault(number, _BLANK)
         counts = 1 + np.diff(np.searchsorted(marks, ends), prepend=0)
         for number in np.flatnonzero(counts != len(self.header)).tolist():
             said = f"the line has {counts[number]} field(s), but the header has {len(self.header)}"
@@ -310,11 +308,6 @@ class Csv:
             rows = np.unique(np.searchsorted(ends, np.flatnonzero(text > 127), side="right")).tolist()
             bad |= {n: NOT_UTF8 for n in rows if n not in bad and not is_utf8(data[starts[n] : ends[n]])}
         return bad
-
-    @staticmethod
-    def _outside(offsets: Offsets, quotes: Offsets, starts: Offsets, ends: Offsets) -> Any:  # noqa: ANN401 - flags
-        first = np.searchsorted(quotes, starts[np.searchsorted(ends, offsets, side="right")])
-        return (np.searchsorted(quotes, offsets) - first) % 2 == 0
 
     def person_of(self, record: bytes) -> str | None:
         """The text that names the person of a line that is bad."""
@@ -338,7 +331,7 @@ class Csv:
 def header_of(record: bytes, delimiter: str, fields: Fields) -> list[str]:
     """The column names in the first line of a file."""
     if not is_utf8(record):
-        raise NOT_UTF8.at()
+        raise (_UTF16 if record.startswith(_WIDE) else NOT_UTF8).at()
     text = record.decode().rstrip("\r\n")
     if "\0" in text or "\r" in text:
         raise (_NUL if "\0" in text else _LONE).at()
@@ -372,8 +365,6 @@ class Pairs(list[tuple[str, Any]]):
 class Digits(str):
     """A number of JSON as it is written."""
 
-    __slots__ = ()
-
 
 class Json:
     """The JSON of one file. msgspec reads a line that has the types of the schema, Python's parser any other."""
@@ -383,27 +374,21 @@ class Json:
             raise TableError("JSON lines need column names, which this schema has not", "use a CSV or Parquet file")
         self._fields = fields
         parts = [name.split(".") for name in fields.columns]
-        self._objects = {".".join(part[:end]) for part in parts for end in range(1, len(part))}
-        """What may be an object that holds columns."""
+        self._objects = {".".join(part[:end]) for part in parts for end in range(1, len(part))}  # that hold columns
         self._types = {name: _type_of(column) for name, column in fields.columns.items()}
         self._decode = None if self._objects else self._decoder()
-        self._keys = [
-            (json.dumps(name, ensure_ascii=False).encode(), column) for name, column in fields.columns.items()
-        ]
+        self._keys = {json.dumps(name, ensure_ascii=False).encode(): one for name, one in fields.columns.items()}
 
     def _decoder(self) -> Callable[[bytes], Any]:
         import msgspec  # here: what reads no JSON starts faster
 
         whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
         kinds: dict[str, Any] = {"double": float, "int64": whole, "bool": bool, "string": str | int | bool}
-        columns = self._fields.columns.items()
-        keys = [
-            (f"c{n}", kinds[self._types[name]] | None, *([None] if column.missing else []))
-            for n, (name, column) in enumerate(columns)
-        ]
-        names = {f"c{n}": name for n, (name, _) in enumerate(columns)}
-        how: Any = {"rename": names, "forbid_unknown_fields": not self._fields.ignore_extra, "kw_only": True}
-        return msgspec.json.Decoder(msgspec.defstruct("Record", keys, gc=False, **how)).decode
+        typed = zip(self._types.values(), self._fields.columns.values(), strict=True)
+        keys = [(f"c{n}", kinds[type_] | None, *([None] * column.missing)) for n, (type_, column) in enumerate(typed)]
+        how: Any = {"rename": {f"c{n}": name for n, name in enumerate(self._types)}, "kw_only": True, "gc": False}
+        how |= {"forbid_unknown_fields": not self._fields.ignore_extra}
+        return msgspec.json.Decoder(msgspec.defstruct("Record", keys, **how)).decode
 
     def parse(self, data: bytes, ends: Offsets) -> Parsed:
         """Whole lines: their text, and where each of them ends."""
@@ -446,7 +431,9 @@ class Json:
         signed = "string" in self._types.values() and _MINUS_ZERO.search(data) is not None
         # Where every line has been read, a key that must be there is there as often as there are lines.
         sure = len(found) == len(lines) and not escaped
-        keys = [key for key, column in self._keys if column.missing or not sure or data.count(key) != len(lines)]
+        keys = [
+            key for key, column in self._keys.items() if column.missing or not sure or data.count(key) != len(lines)
+        ]
         if keys or escaped or signed:
             for row in list(found):
                 line = lines[row]
@@ -525,15 +512,15 @@ def _array(values: list[Any], type_: str) -> Any:  # noqa: ANN401 - a pyarrow.Ar
 
 def read_value(line: bytes, *, lenient: bool = False) -> Any:  # noqa: ANN401 - any value of JSON
     """A value; if ``lenient``, bytes that are no UTF-8 may stand in it, as half characters."""
-    text, error = line.decode("utf-8", "surrogateescape"), _NOT_JSON
+    text, error = line.decode("utf-8", "surrogateescape"), _UTF16 if line.startswith(_WIDE) else _NOT_JSON
     if _is_deep(text):
         error = _TOO_DEEP if _is_deep_json(text) else _NOT_JSON
     else:
         with suppress(ValueError, RecursionError):
             found = json.loads(text, object_pairs_hook=Pairs, parse_int=Digits, parse_float=Digits, parse_constant=str)
-            error = _NOT_JSON if lenient or is_utf8(line) else NOT_UTF8
-            if error is _NOT_JSON:
+            if lenient or is_utf8(line):
                 return found
+            error = NOT_UTF8
     raise error.at()  # outside of the handler: its exception holds the text
 
 
@@ -549,13 +536,9 @@ def _is_deep(text: str) -> bool:
     """Whether text has more levels of brackets and braces, outside of strings, than a record may have."""
     if text.count("[") + text.count("{") <= DEEPEST:
         return False
-    level = 0  # parsers take as many as the calls that led to them have left: so there is a limit of our own
-    for found in _MARKS.finditer(text):
-        mark = text[found.start()]
-        level += (mark in "[{") - (mark in "]}")
-        if level > DEEPEST:
-            return True
-    return False
+    # Parsers take as many as the calls that led to them have left: so there is a limit of our own.
+    marks = (text[found.start()] for found in _MARKS.finditer(text))
+    return any(level > DEEPEST for level in accumulate((mark in "[{") - (mark in "]}") for mark in marks))
 
 
 def _is_deep_json(text: str) -> bool:
@@ -572,5 +555,5 @@ def _is_deep_json(text: str) -> bool:
 
 def _text(value: Any, column: Column | None = None) -> str | None:  # noqa: ANN401 - a plain value of JSON
     if isinstance(value, Digits):
-        return str(value).replace(".", getattr(column, "decimal", "."))
+        return value.replace(".", getattr(column, "decimal", "."))
     return value if value is None or isinstance(value, str) else json.dumps(value)
