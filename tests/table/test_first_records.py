@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,42 +36,47 @@ def seen(path: Path | str, **options: Any) -> list[float | None]:  # noqa: ANN40
     return found
 
 
+@pytest.fixture
+def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
+    """Puts bytes into standard input."""
+    ends = list[io.FileIO]()
+
+    def put(text: bytes) -> None:
+        out, into = os.pipe()
+        os.write(into, text)
+        os.close(into)
+        ends.append(io.FileIO(out, "rb"))
+        monkeypatch.setattr(lines, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=ends[-1])))
+
+    yield put
+    for end in ends:
+        end.close()
+
+
 @pytest.mark.parametrize("policy", ["null", "quarantine"])
 @pytest.mark.parametrize("first", FIRST)
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.json", "-"])
 def test_a_first_line_that_is_no_record_is_a_bad_one(
-    first: bytes, policy: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    first: bytes, policy: str, name: str, tmp_path: Path, piped: Callable[[bytes], None]
 ) -> None:
     """Where a line may be anything, also the first one."""
-    text, options = b"\n".join([first, *GOOD[1:], b""]), {"bad_rows": policy, "format": "jsonl"}
-    if name != "-":
-        (tmp_path / name).write_bytes(text)
-        assert seen(tmp_path / name, **options) == [None, 0.5, 0.75]
-        return
-    out, into = os.pipe()
-    os.write(into, text)
-    os.close(into)
-    with io.FileIO(out, "rb") as reading:
-        monkeypatch.setattr(lines, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
-        assert seen("-", **options) == [None, 0.5, 0.75]
+    text, path = b"\n".join([first, *GOOD[1:], b""]), "-" if name == "-" else tmp_path / name
+    if isinstance(path, Path):
+        path.write_bytes(text)
+    else:
+        piped(text)
+    assert seen(path, bad_rows=policy, format="jsonl") == [None, 0.5, 0.75]
 
 
-def test_a_first_line_of_csv_on_a_pipe_that_continues_is_a_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a.csv").write_text("x\n0.25\n")
-    texts, position = [b"x\n0.25\n", b"\xff\xfe\n0.5\n"], None
-    for text, expected in zip(texts, [[0.25], [None, 0.5]], strict=True):
-        out, into = os.pipe()
-        os.write(into, text)
-        os.close(into)
-        with io.FileIO(out, "rb") as reading:
-            monkeypatch.setattr(lines, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=reading)))
-            with open_source("-", SCHEMA, position, bad_rows="null", stdin_continues=True) as source:
-                batch = next(batch for batch in source if batch is not None)
+def test_a_first_line_of_csv_on_a_pipe_that_continues_is_a_record(piped: Callable[[bytes], None]) -> None:
+    position = None
+    for text, bad, good in ((b"x\n0.25\n", 0, [[0.25]]), (b"\xff\xfe\n0.5\n", 1, [[0.5]])):
+        piped(text)
+        with open_source("-", SCHEMA, position, bad_rows="null", stdin_continues=True) as source:
+            batch = next(batch for batch in source if batch is not None)
         position = batch.position
-        points = SCHEMA.encode(batch.table)[:, 0].tolist()
-        assert [None] * len(batch.bad) + points == expected
+        assert [one.row for one in batch.bad] == [0] * bad
+        assert SCHEMA.encode(batch.table).tolist() == good
 
 
 @pytest.mark.parametrize("others", [0, 2])

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import json
-import lzma
 import subprocess
 import sys
 from datetime import datetime
@@ -22,7 +18,7 @@ from headwater.public.errors import TableError
 from headwater.public.folder import publish
 from headwater.report.releases import find
 from headwater.secret.read.source import open_source, read_bytes
-from tests.support.reading import rows
+from tests.support.reading import rows, write
 
 SCHEMA = hw.Schema(
     distance=hw.Number(0, 50, missing=True),
@@ -43,60 +39,18 @@ ROWS: list[dict[str, Any]] = [
     }
     for i in range(50)
 ]
-TEXT = {
-    "csv": ",".join(SCHEMA.names)
-    + "\n"
-    + "".join(",".join("" if value is None else str(value) for value in row.values()) + "\n" for row in ROWS),
-    "jsonl": "".join(json.dumps(row, default=lambda value: value.isoformat()) + "\n" for row in ROWS),
-}
-
-
-def write(path: Path, *, chunk: int = 7) -> None:
-    """The rows, in the format and the compression that the name says."""
-    kind, *ending = path.name.split(".")[1:]
-    if kind in TEXT:
-        path.write_bytes(compress(TEXT[kind].encode(), ending[0] if ending else ""))
-    elif kind == "parquet":
-        pyarrow.parquet.write_table(pa.Table.from_pylist(ROWS), path, row_group_size=chunk)
-    else:
-        table, make = pa.Table.from_pylist(ROWS), pa.ipc.new_stream if kind == "arrows" else pa.ipc.new_file
-        with make(path, table.schema) as writer:
-            writer.write_table(table, max_chunksize=chunk)
-
-
-def compress(data: bytes, ending: str) -> bytes:
-    match ending:
-        case "":
-            return data
-        case "gz":
-            return gzip.compress(data[:100]) + gzip.compress(data[100:])  # two members, as log tools write them
-        case "bz2":
-            return bz2.compress(data)
-        case "xz":
-            return lzma.compress(data)
-    out = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(out, "zstd" if ending == "zst" else "lz4") as file:
-        file.write(data)
-    return bytes(out.getvalue().to_pybytes())
-
-
-NAMES = [f"a.{kind}{ending}" for kind in TEXT for ending in ("", ".gz", ".bz2", ".xz", ".zst", ".lz4")]
+NAMES = [f"a.{kind}{ending}" for kind in ("csv", "jsonl") for ending in ("", ".gz", ".bz2", ".xz", ".zst", ".lz4")]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "a.parquet", "a.arrow", "a.arrows"])
-def test_every_format_gives_the_rows(tmp_path: Path, name: str) -> None:
-    write(tmp_path / name)
+def test_every_format_gives_the_rows_from_files_and_from_memory(tmp_path: Path, name: str) -> None:
+    write(tmp_path / name, ROWS)
     for options in ({}, {"batch_rows": 5, "block_bytes": 64}):
         points = np.concatenate([SCHEMA.encode(table) for table in hw.read(tmp_path / name, SCHEMA, **options)])
         np.testing.assert_array_equal(points, SCHEMA.encode(ROWS))
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow", "arrows"])
-def test_bytes_in_memory_mean_what_they_mean_in_a_file(tmp_path: Path, kind: str) -> None:
-    write(tmp_path / f"a.{kind}")
-    batches = read_bytes((tmp_path / f"a.{kind}").read_bytes(), SCHEMA, kind.removesuffix("s"))
-    points = np.concatenate([SCHEMA.encode(batch.table) for batch in batches])
-    np.testing.assert_array_equal(points, SCHEMA.encode(ROWS))
+    if name.count(".") == 1:
+        batches = read_bytes((tmp_path / name).read_bytes(), SCHEMA, name[2:].removesuffix("s"))
+        np.testing.assert_array_equal(np.concatenate([SCHEMA.encode(batch.table) for batch in batches]), points)
 
 
 def test_a_tsv_file_is_split_at_tabs_any_delimiter_can_be_given_and_columns_may_stand_anywhere(tmp_path: Path) -> None:
@@ -271,16 +225,13 @@ def test_the_unit_cube_takes_columns_by_place(tmp_path: Path) -> None:
     np.testing.assert_array_equal(cube.encode(table), [[0.25, 1.0], [0.5, 0.0]])
 
 
-def test_a_header_alone_is_a_file_without_records(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x\n")
-    assert rows(tmp_path / "a.csv", hw.Schema(x=hw.Number(0, 1))) == []
-
-
-def test_a_record_longer_than_a_block_is_read(tmp_path: Path) -> None:
+def test_a_header_alone_is_no_record_and_one_longer_than_a_block_is_read(tmp_path: Path) -> None:
     value = "v" * (3 << 20)
-    (tmp_path / "a.csv").write_text(f"a,n\n{value},1\n")
+    (tmp_path / "a.csv").write_text("a,n\n")
+    (tmp_path / "b.csv").write_text(f"a,n\n{value},1\n")
     schema = hw.Schema(a=hw.Category(value), n=hw.Integer(0, 1))
-    assert len(rows(tmp_path / "a.csv", schema, block_bytes=1 << 16)) == 1
+    assert rows(tmp_path / "a.csv", schema) == []
+    assert len(rows(tmp_path / "b.csv", schema, block_bytes=1 << 16)) == 1
 
 
 def test_batches_are_no_larger_than_asked_and_memory_stays_bounded(tmp_path: Path) -> None:

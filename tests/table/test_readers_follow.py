@@ -87,19 +87,7 @@ def test_a_half_line_waits_for_its_end_and_idle_polls_say_so(tmp_path: Path) -> 
         assert until(source, lambda numbers: len(numbers) == 1) == [23]
 
 
-def test_a_followed_file_goes_on_from_a_position(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"n": 1}\n{"n": 2}\n')
-    with open_source(path, SCHEMA, batch_rows=1) as source:
-        batch = next(source)
-    assert batch is not None
-    with open(path, "a") as file:
-        file.write('{"n": 3}\n')
-    with follow(path, batch.position) as source:
-        assert until(source, lambda numbers: len(numbers) == 2) == [2, 3]
-
-
-def test_a_folder_that_fills_is_read_in_the_order_of_names(tmp_path: Path) -> None:
+def test_a_folder_that_fills_is_read_in_the_order_of_names_and_a_new_file_whatever_its_name(tmp_path: Path) -> None:
     with follow(tmp_path) as source:
         assert next(source) is None  # nothing there yet
         (tmp_path / "1.csv").write_text("n\n1\n")
@@ -109,21 +97,18 @@ def test_a_folder_that_fills_is_read_in_the_order_of_names(tmp_path: Path) -> No
         assert until(source, lambda numbers: len(numbers) == 1) == [2]
         (tmp_path / "2.csv").write_text("n\n4\n")
         assert until(source, lambda numbers: len(numbers) == 2) == [3, 4]  # the next file says that 1.csv is complete
+        (tmp_path / "0.csv").write_text("n\n5\n")
+        assert until(source, lambda numbers: len(numbers) == 1) == [5]
 
 
-def test_a_new_file_is_read_whatever_its_name(tmp_path: Path) -> None:
-    (tmp_path / "2.csv").write_text("n\n1\n")
-    with follow(tmp_path) as source:
-        until(source, lambda numbers: len(numbers) == 1)
-        (tmp_path / "1.csv").write_text("n\n0\n")
-        assert until(source, lambda numbers: len(numbers) == 1) == [0]
-
-
-def test_a_followed_file_that_is_written_anew_with_its_content_goes_on(tmp_path: Path) -> None:
+def test_a_followed_file_goes_on_from_a_position_and_when_it_is_written_anew_with_its_content(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("n\n1\n2\n")
-    with follow(path) as source:
-        until(source, lambda numbers: len(numbers) == 2)
+    with open_source(path, SCHEMA, batch_rows=1) as source:
+        batch = next(source)
+    assert batch is not None
+    with follow(path, batch.position) as source:
+        assert until(source, lambda numbers: len(numbers) == 1) == [2]
         (tmp_path / "b").write_text("n\n1\n2\n3\n")
         os.replace(tmp_path / "b", path)
         assert until(source, lambda numbers: len(numbers) == 1) == [3]
@@ -146,12 +131,24 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipe]:
         end.close()
 
 
-def test_a_pipe_is_read_to_its_end(pipe: Pipe) -> None:
-    writing = pipe()
-    writing.write(b"n\n1\n2\n3")
-    writing.close()
-    with open_source("-", SCHEMA, poll_seconds=POLL) as source:
-        assert [n for batch in source if batch for n in numbers_of(batch)] == [1, 2, 3]
+def piped(pipe: Pipe, data: bytes, position: Position | None = None, **options: Any) -> Source:  # noqa: ANN401
+    """Of a pipe that holds this and is closed."""
+    with pipe() as writing:
+        writing.write(data)
+    return open_source("-", options.pop("schema", SCHEMA), position, **{"poll_seconds": POLL} | options)
+
+
+def all_of(source: Source) -> list[int]:
+    with source:
+        return [n for batch in source if batch for n in numbers_of(batch)]
+
+
+def test_a_pipe_is_read_to_its_end_and_so_is_input_that_is_no_real_file(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert all_of(piped(pipe, b"n\n1\n2\n3")) == [1, 2, 3]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"n\n1\n2\n")))
+    assert all_of(open_source("-", SCHEMA)) == [1, 2]
 
 
 def test_a_pipe_that_pauses_hands_on_what_it_has_but_no_half_line(pipe: Pipe) -> None:
@@ -245,11 +242,8 @@ def test_pipes_that_cannot_be_read_say_why(tmp_path: Path) -> None:
         open_source(tmp_path, SCHEMA)
 
 
-def first_position(pipe: Pipe, data: bytes, rows: int) -> Position:
-    writing = pipe()
-    writing.write(data)
-    writing.close()
-    with open_source("-", SCHEMA, poll_seconds=POLL, batch_rows=rows) as source:
+def first_position(pipe: Pipe, data: bytes, rows: int, **options: Any) -> Position:  # noqa: ANN401
+    with piped(pipe, data, batch_rows=rows, **options) as source:
         batch = next(source)
     assert batch is not None
     return batch.position
@@ -258,65 +252,33 @@ def first_position(pipe: Pipe, data: bytes, rows: int) -> Position:
 @pytest.mark.parametrize("rows", [1, 2])
 def test_a_pipe_that_starts_again_is_skipped_and_checked(pipe: Pipe, rows: int) -> None:
     position = first_position(pipe, b"n\n1\n2\n", rows)
-    writing = pipe()
-    writing.write(b"n\n1\n2\n3\n")
-    writing.close()
-    with open_source("-", SCHEMA, position, poll_seconds=POLL) as source:
-        assert until(source, lambda numbers: 3 in numbers) == [2, 3][rows - 1 :]
-
-
-@pytest.mark.parametrize("data", [b"n\n7\n2\n3\n", b"n\n1\n"])
-def test_a_pipe_with_other_records_is_refused_and_the_choice_explained(pipe: Pipe, data: bytes) -> None:
-    position = first_position(pipe, b"n\n1\n2\n", 2)
-    writing = pipe()
-    writing.write(data)
-    writing.close()
-    with pytest.raises(InputChangedError, match=r"standard input.*stdin_continues"):
-        list(open_source("-", SCHEMA, position, poll_seconds=POLL))
+    assert all_of(piped(pipe, b"n\n1\n2\n3\n", position)) == [2, 3][rows - 1 :]
+    for other in (b"n\n7\n2\n3\n", b"n\n1\n" * (rows - 1)):
+        with pytest.raises(InputChangedError, match=r"standard input.*stdin_continues"):
+            all_of(piped(pipe, other, position))
 
 
 def test_a_pipe_may_go_on_with_new_records(pipe: Pipe) -> None:
     position = first_position(pipe, b"n\n1\n2\n", 2)
-    writing = pipe()
-    writing.write(b"3\n4\n")
-    writing.close()
-    with open_source("-", SCHEMA, position, stdin_continues=True, poll_seconds=POLL) as source:
+    with piped(pipe, b"3\n4\n", position, stdin_continues=True) as source:
         batch = next(source)
     assert batch is not None
     assert numbers_of(batch) == [3, 4]
     assert batch.position["records"] == 4
-    pipe().close()
     with pytest.raises(InputChangedError, match="stdin_continues"):
-        list(open_source("-", SCHEMA, batch.position, poll_seconds=POLL))
+        all_of(piped(pipe, b"", batch.position))
 
 
 def test_a_pipe_that_goes_on_begins_with_a_record_even_if_it_reads_like_the_header(pipe: Pipe) -> None:
-    schema = Schema(colour=Category("red", "colour"))
-    writing = pipe()
-    writing.write(b"colour\nred\n")
-    writing.close()
-    with open_source("-", schema, poll_seconds=POLL) as source:
-        batch = next(source)
-    assert batch is not None
-    writing = pipe()
-    writing.write(b"colour\nred\n")
-    writing.close()
-    with open_source("-", schema, batch.position, stdin_continues=True, poll_seconds=POLL) as source:
+    schema, text = Schema(colour=Category("red", "colour")), b"colour\nred\n"
+    position = first_position(pipe, text, 9, schema=schema)
+    with piped(pipe, text, position, schema=schema, stdin_continues=True) as source:
         assert [batch.table["colour"].to_pylist() for batch in source if batch] == [["colour", "red"]]
-
-
-def test_input_that_is_no_real_file_is_read_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"n\n1\n2\n")))
-    with open_source("-", SCHEMA) as source:
-        assert [numbers_of(batch) for batch in source if batch] == [[1, 2]]
 
 
 def test_batches_of_a_slow_pipe_stay_small_and_those_of_a_fast_one_grow(pipe: Pipe) -> None:
     """So the clock is looked at often enough, and always after a number of records."""
-    writing = pipe()
-    writing.write(b"n\n" + b"1\n" * 5000)
-    writing.close()
-    with open_source("-", SCHEMA, poll_seconds=60) as source:
+    with piped(pipe, b"n\n" + b"1\n" * 5000, poll_seconds=60) as source:
         sizes = [batch.table.num_rows for batch in source if batch]
     assert sizes == [64, 128, 256, 512, 1024, 2048, 5000 - 4032]
     writing = pipe()

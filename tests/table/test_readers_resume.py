@@ -5,46 +5,35 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.public.categories import Category
-from headwater.public.errors import TableError
-from headwater.public.numbers import Integer
-from headwater.public.schema import Schema
-from headwater.secret.read.batch import Batch, Position
+from headwater import Category, Integer, Schema, TableError
+from headwater.secret.read.batch import Batch
 from headwater.secret.read.lines import InputChangedError
 from headwater.secret.read.source import open_source
-from tests.support.reading import values
+from tests.support.reading import batches_of, values, write
 
 TEXTS = ["plain", "a,b", 'say "so"', "two\nlines", "two\r\nlines", "é€", "", " ", '"', "\n"]
 SCHEMA = Schema(text=Category(*TEXTS), number=Integer(0, 9999))
 LINES = Schema(n=Integer(0, 10**6))
+KINDS = ["csv", "csv.gz", "jsonl", "parquet", "arrow", "arrows"]
 
 
-def batches_of(
-    path: Path | list[Path], schema: Schema = SCHEMA, position: Position | None = None, **options: object
-) -> list[Batch]:
-    with open_source(path, schema, position, **options) as source:
-        return [batch for batch in source if batch is not None]
+def numbers_of(batches: list[Batch]) -> list[int]:
+    return [row["n"] for batch in batches for row in values(batch.table, LINES)]
 
 
-def rows_of(batches: list[Batch], schema: Schema = SCHEMA) -> list[dict[str, Any]]:
-    return [
-        row for batch in batches for row in values(batch.table, schema if "text" in batch.table.column_names else LINES)
-    ]
+def through_json(batch: Batch) -> Any:  # noqa: ANN401 - a position
+    return json.loads(json.dumps(batch.position))
 
 
-def through_json(position: Position) -> Position:
-    copy: Position = json.loads(json.dumps(position))
-    return copy
+def write_numbers(path: Path, count: int, first: int = 0) -> None:
+    write(path, [{"n": n} for n in range(first, first + count)])
 
 
 @st.composite
@@ -75,103 +64,45 @@ def test_every_cut_of_a_csv_file_gives_the_same_records(
         path = Path(folder) / "a.csv"
         path.write_bytes(data)
         options: dict[str, Any] = {"block_bytes": block_bytes, "batch_rows": batch_rows, "multiline": True}
-        batches = batches_of(path, **options)
-        assert rows_of(batches) == rows
+        batches = batches_of(path, SCHEMA, **options)
+        assert [row for batch in batches for row in values(batch.table, SCHEMA)] == rows
         assert [batch.table.num_rows for batch in batches[:-1]] == [batch_rows] * (len(batches) - 1)
         taken = 0
         for batch in batches:
             taken += batch.table.num_rows
-            position = through_json(batch.position)
+            position = through_json(batch)
             assert position["records"] == taken
-            assert rows_of(batches_of(path, position=position, **options)) == rows[taken:]
+            rest = batches_of(path, SCHEMA, position, **options)
+            assert [row for batch in rest for row in values(batch.table, SCHEMA)] == rows[taken:]
 
 
-def write_csv(path: Path, rows: int) -> None:
-    path.write_text("n\n" + "".join(f"{n}\n" for n in range(rows)))
+@pytest.mark.parametrize("batch_rows", [1, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_format_goes_on_behind_every_batch_and_over_the_borders_of_files(
+    tmp_path: Path, kind: str, batch_rows: int
+) -> None:
+    paths, taken = [tmp_path / str(number) / f"a.{kind}" for number in range(3)], 0
+    for number, path in enumerate(paths):
+        path.parent.mkdir()
+        write_numbers(path, 10 + number, 100 * number)
+    whole = [*range(10), *range(100, 111), *range(200, 212)]
+    for batch in batches_of(paths, LINES, block_bytes=23, batch_rows=batch_rows):
+        taken += batch.records
+        rest = batches_of(paths, LINES, through_json(batch), block_bytes=23, batch_rows=4)
+        assert numbers_of(rest) == whole[taken:]
+    assert taken == len(whole)
 
 
-def write_jsonl(path: Path, rows: int) -> None:
-    path.write_text("".join(f'{{"n": {n}}}\n' for n in range(rows)))
-
-
-def write_parquet(path: Path, rows: int) -> None:
-    pyarrow.parquet.write_table(pa.table({"n": range(rows)}), path, row_group_size=7)
-
-
-def write_arrow(path: Path, rows: int) -> None:
-    table = pa.table({"n": range(rows)})
-    with pa.ipc.new_file(path, table.schema) as writer:
-        writer.write_table(table, max_chunksize=7)
-
-
-def write_stream(path: Path, rows: int) -> None:
-    table = pa.table({"n": range(rows)})
-    with pa.ipc.new_stream(path, table.schema) as writer:
-        writer.write_table(table, max_chunksize=7)
-
-
-def write_gz(path: Path, rows: int) -> None:
-    import gzip
-
-    path.write_bytes(gzip.compress(("n\n" + "".join(f"{n}\n" for n in range(rows))).encode()))
-
-
-WRITERS: dict[str, tuple[str, Callable[[Path, int], None]]] = {
-    "csv": ("a.csv", write_csv),
-    "gz": ("a.csv.gz", write_gz),
-    "jsonl": ("a.jsonl", write_jsonl),
-    "parquet": ("a.parquet", write_parquet),
-    "arrow": ("a.arrow", write_arrow),
-    "stream": ("a.arrows", write_stream),
-}
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_every_format_goes_on_after_every_record(tmp_path: Path, kind: str) -> None:
-    name, write = WRITERS[kind]
-    write(tmp_path / name, 30)
-    batches = batches_of(tmp_path / name, LINES, block_bytes=23, batch_rows=1)
-    for taken, batch in enumerate(batches, 1):
-        rest = batches_of(tmp_path / name, LINES, through_json(batch.position), block_bytes=23, batch_rows=4)
-        assert [row["n"] for row in rows_of(rest)] == list(range(taken, 30))
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_every_format_goes_on_over_the_borders_of_files(tmp_path: Path, kind: str) -> None:
-    name, write = WRITERS[kind]
-    paths = []
-    for number in range(3):
-        (tmp_path / str(number)).mkdir()
-        paths.append(tmp_path / str(number) / name)
-        write(paths[-1], 10 + number)
-    whole = rows_of(batches_of(paths, LINES, batch_rows=4))
-    taken = 0
-    for batch in batches_of(paths, LINES, batch_rows=4):
-        taken += batch.table.num_rows
-        assert batch.position["records"] == taken
-        assert rows_of(batches_of(paths, LINES, through_json(batch.position), batch_rows=4)) == whole[taken:]
-
-
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_changed_where_it_was_read_is_refused(tmp_path: Path, kind: str) -> None:
-    name, write = WRITERS[kind]
-    path = tmp_path / name
-    write(path, 30)
-    position = batches_of(path, LINES, batch_rows=5)[2].position
-    write(path, 8)
-    with pytest.raises(InputChangedError, match="since it was read") as caught:
-        batches_of(path, LINES, position)
-    assert caught.value.file == str(path)
-
-
-@pytest.mark.parametrize("records", [3, 30])
-def test_one_other_digit_is_noticed(tmp_path: Path, records: int) -> None:
-    path = tmp_path / "a.csv"
-    write_csv(path, 30)
-    position = batches_of(path, LINES, batch_rows=records)[0].position
-    path.write_text(path.read_text().replace("\n2\n", "\n4\n"))
-    with pytest.raises(InputChangedError, match="changed"):
-        batches_of(path, LINES, position)
+    path = tmp_path / f"a.{kind}"
+    for count, first in ((8, 0), (30, 1)):
+        write_numbers(path, 30)
+        position = batches_of(path, LINES, batch_rows=5)[2].position
+        write_numbers(path, count, first)
+        with pytest.raises(InputChangedError, match="since it was read") as caught:
+            batches_of(path, LINES, position)
+        assert caught.value.file == str(path)
 
 
 def test_lines_are_counted_on_after_resumption(tmp_path: Path) -> None:
@@ -194,7 +125,7 @@ def test_a_last_line_that_went_on_after_it_was_read_is_refused(tmp_path: Path) -
     path.write_text("n\n1\n2")
     position = batches_of(path, LINES)[-1].position
     path.write_text("n\n1\n2\n3\n")
-    assert rows_of(batches_of(path, LINES, position)) == [{"n": 3}]
+    assert numbers_of(batches_of(path, LINES, position)) == [3]
     path.write_text("n\n1\n27\n3\n")
     with pytest.raises(InputChangedError, match="last line"):
         batches_of(path, LINES, position)
@@ -203,9 +134,8 @@ def test_a_last_line_that_went_on_after_it_was_read_is_refused(tmp_path: Path) -
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 @pytest.mark.parametrize("how", ["shorter", "removed", "other content"])
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, kind: str, how: str) -> None:
-    name, write = WRITERS[kind]
-    path = tmp_path / name
-    write(path, 100)
+    path = tmp_path / f"a.{kind}"
+    write_numbers(path, 100)
     with open_source(path, LINES, block_bytes=64, batch_rows=5) as source:
         next(source)
         match how:
@@ -225,5 +155,5 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, kind: s
 def test_positions_stay_small(tmp_path: Path) -> None:
     """With a hundred files behind it a position is still smaller than one batch."""
     for number in range(100):
-        write_csv(tmp_path / f"{number:03}.csv", 2)
+        write_numbers(tmp_path / f"{number:03}.csv", 2)
     assert len(json.dumps(batches_of(tmp_path, LINES)[-1].position)) < 5000
