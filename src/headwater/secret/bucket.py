@@ -314,7 +314,7 @@ class SlowBucket:
         weights, edges = [1.0] * self.columns, self.edges() if self.outlook.kept else []
         for pair in self.outlook.kept:
             for column, other in (pair, pair[::-1]):
-                if len(edges[other]) <= FEW:
+                if len(edges[other]) <= FEW and len(edges[column]) == self.codings[column].size:
                     weights[column] = 0.0
         return weights
 

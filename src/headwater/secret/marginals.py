@@ -28,7 +28,7 @@ class MarginalsMechanism:
     """The mechanism for wide tables: same promise as cascade's, made for many columns."""
 
     name: ClassVar[str] = "marginals"
-    version: ClassVar[int] = 10
+    version: ClassVar[int] = 11
     windows: ClassVar[bool] = True
 
     def __init__(self, schema: AnySchema, budget: Budget | float, noise: Noise, expect: int | None = None) -> None:

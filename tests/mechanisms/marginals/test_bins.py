@@ -35,7 +35,7 @@ def test_cuts_are_nodes_of_one_tree(values: int, missing: bool, least: float, mo
     """From 0 upwards, at most so many, the missing value by itself, and each bin a dyadic part of the values."""
     coding = Coding(values, missing, ordered=True)
     shares = np.random.default_rng(seed).dirichlet(np.full(coding.size, 0.05))
-    edges = cut(coding, as_runs(shares), (least,), most)
+    edges = cut(coding, as_runs(shares), (least,), most, least)
     bins = edges[:-1] if missing else edges
     assert edges[0] == 0
     assert (np.diff(edges) > 0).all()

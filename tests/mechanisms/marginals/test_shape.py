@@ -7,6 +7,7 @@ import pytest
 
 from headwater.public import chunks
 from headwater.public.marginals.codes import Codes, Coding
+from headwater.public.marginals.inside import even
 from headwater.public.marginals.shape import Shape
 from headwater.public.marginals.tables import transfer
 from headwater.public.partition import Floats, Integers
@@ -48,12 +49,11 @@ def test_a_split_is_that_of_dense_matrices(seed: int) -> None:
 
 
 def placed(shape: Shape, bins: Codes, grid: Integers, within: Floats) -> tuple[Integers, Floats]:
-    """The part and the position of every record, put together from chunks."""
+    """The part and the position of every record, put together from chunks; places are even in each bin."""
     part, inside = np.full(len(bins), -1), np.full(len(bins), np.nan)
-    of_chunk = shape.place(bins, grid, within, np.random.default_rng(4))
+    of_chunk = shape.place(bins, grid, within, even(bins, np.random.default_rng(4).random(len(bins))))
     for chunk in chunks.chunks_of(len(bins)):
-        at, parts, positions = of_chunk(chunk)
-        part[at], inside[at] = parts, positions
+        part[chunk], inside[chunk] = of_chunk(chunk)
     return part, inside
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headwater.public.categories import Boolean, Category
 from headwater.public.cube import UnitCube
+from headwater.public.numbers import Integer, Number
 from headwater.public.partition import Axis, Points
 from headwater.public.schema import Schema
 
@@ -25,13 +26,18 @@ MOST_LABELS = 1 << 10
 """Of a list of more labels than this, neighbours may be merged, as if it were ordered."""
 
 
+MANY = 1 << 8
+"""In a column of more values than this, bounds and 0 are atoms: halving all values would find them late."""
+
+
 @dataclass(frozen=True)
 class Coding:
-    """How the values of one column become codes ``0 … size − 1``."""
+    """How the values of one column become codes ``0 … size − 1``. At ``atoms`` many values may be one and the same."""
 
     values: int
     missing: bool
     ordered: bool
+    atoms: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
@@ -45,6 +51,7 @@ class Coder:
     axis: Axis
     coding: Coding
     step: int
+    exact: tuple[float, ...] = ()
 
     def encode(self, places: Points) -> Codes:
         """Codes of coordinates, as `Axis.place` gives them."""
@@ -63,6 +70,8 @@ class Coder:
         gone = whole == self.coding.values if self.coding.missing else None
         if self.axis.values is None:
             shares = np.minimum(whole + inside, np.nextafter(whole + 1.0, 0.0)) / FINEST
+            for code, share in zip(self.coding.atoms, self.exact, strict=True):
+                shares[whole == code] = share
             return self.axis.place(shares, gone)
         if self.step == 1:
             return self.axis.place(whole, gone)
@@ -82,7 +91,13 @@ def coders(schema: Schema | UnitCube) -> tuple[Coder, ...]:
         step = 1 if size is None else -(-size // FINEST)
         values = FINEST if size is None else -(-size // step)
         coding = Coding(values, column.missing, ordered=not listed or values > MOST_LABELS)
-        found.append(Coder(column.axis, coding, step))
+        coder = Coder(column.axis, coding, step)
+        if isinstance(column, Number | Integer) and values > MANY:
+            low, high = column.limits
+            at = column.encode([low, 0, high] if low < 0 < high else [low, high])
+            atoms = tuple(coder.encode(at).tolist())
+            coder = replace(coder, coding=replace(coding, atoms=atoms), exact=tuple((at / column.axis.unit).tolist()))
+        found.append(coder)
     return tuple(found)
 
 

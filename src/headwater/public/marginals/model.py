@@ -17,6 +17,7 @@ from headwater.public.marginals.draw import NO_RECORD
 from headwater.public.marginals.errors import ERROR_MODEL as ERROR_MODEL
 from headwater.public.marginals.errors import expected_error
 from headwater.public.marginals.estimate import SHORTEST, Estimate, Estimator, estimate_state, restore_estimate
+from headwater.public.marginals.inside import positions
 from headwater.public.marginals.measured import Measured, NoisyTable
 from headwater.public.marginals.predict import LogLinear
 from headwater.public.marginals.smooth import Share, Slots, smooth
@@ -196,29 +197,33 @@ class MarginalsModel:
     def _points(
         self, records: Codes, rng: np.random.Generator, limits: dict[int, tuple[int, int]] | None = None
     ) -> Points:
-        points = np.empty(records.shape)
+        points, model, coded = np.empty(records.shape), self.distribution, codings(self.schema)
+        values = [len(grid) - coding.missing for grid, coding in zip(self.estimate.grids, coded, strict=True)]
+        wide = [coding.values > count for count, coding in zip(values, coded, strict=True)]
+        pairs = {pair: np.tensordot(model.shares, joint, 1) for pair, joint in model.joints.items()}
+        places = positions(records, model.forest, pairs, values, [coding.ordered for coding in coded], wide, rng)
         for column, bins in enumerate(records):
-            limit = (limits or {}).get(column, (0, coders(self.schema)[column].coding.size - 1))
-            self._place(column, points[column], bins, limit, rng)
+            limit = (limits or {}).get(column, (0, coded[column].size - 1))
+            self._place(column, points[column], bins, limit, places[column] if wide[column] else np.zeros(len(bins)))
         return points.T
 
-    def _place(self, column: int, into: Floats, bins: Codes, limits: tuple[int, int], rng: np.random.Generator) -> None:
-        """The coordinates of one column, between two codes."""
+    def _place(self, column: int, into: Floats, bins: Codes, limits: tuple[int, int], places: Floats) -> None:
+        """The coordinates of one column, between two codes, of records with these places in their bins."""
         coder, shape, (low, high) = coders(self.schema)[column], self.estimate.shapes[column], limits
         size = coder.coding.size
         first = np.maximum(shape.edges, low)
         more = np.minimum(shape.edges + widths(shape.edges, size) - 1, high) - first
         wide, lengths = bool(more.any()), more + 1
-        placed = shape.place(bins, self.estimate.grids[column], shape.within(low, high, size), rng)
+        placed = shape.place(bins, self.estimate.grids[column], shape.within(low, high, size), places)
 
         def place(chunk: slice) -> None:
-            at, part, inside = placed(chunk)
+            part, inside = placed(chunk)
             codes = first.take(part)
             if wide:
                 inside = inside * lengths.take(part)
                 steps = np.minimum(inside.astype(np.int64), more.take(part))
                 codes, inside = codes + steps, np.minimum(inside - steps, np.nextafter(1.0, 0.0))
-            into[at] = coder.places(codes, inside)
+            into[chunk] = coder.places(codes, inside)
 
         each_chunk(len(bins), place)
 

@@ -21,8 +21,8 @@ from headwater.public.marginals.tree import Pair
 from headwater.public.partition import Integers
 
 MOST_BINS = 256  # of a column, in a one-way table
-ENOUGH = (4.0, 2.0, 1.0, 1.0, 24.0)  # a one-way bin is halved if it should hold so many times its noise, by level …
-SPIKE = (8.0, 1 / 32)  # … or, inside a bin of which little lies outside, so many times, and at least this share
+ENOUGH = (4.0, 2.0, 1.0, 1.0)  # a one-way bin is halved if it should hold so many times its noise, by level …
+FINER = (8.0, 6.0)  # … beyond these levels: before any pair is published, and after
 LISTED = 0.3  # early, a column of unordered values has a table if the noise of all of them adds up to this share
 
 
@@ -66,12 +66,13 @@ def one_way_questions(
     known: Sequence[NoisyTable],
 ) -> tuple[list[Question], list[Fraction]]:
     """One-way tables of the columns with a positive weight, in bins as fine as their noise allows."""
+    least = [*ENOUGH, FINER[any(len(table.columns) > 1 for table in known)]]
     questions, total, own = list[Question](), math.fsum(weights), one_way(known, len(codings))
     for column, (coding, weight) in enumerate(zip(codings, weights, strict=True)):
         if weight > 0:
             scale = accounting.width(float(budget) * weight, total)
-            least, spike = [enough * scale / size for enough in ENOUGH], max(SPIKE[0] * scale / size, SPIKE[1])
-            edges = cut_by(coding, own[column], least, MOST_BINS, spike)
+            enough = [times * scale / size for times in least]
+            edges = cut_by(coding, own[column], enough, MOST_BINS, enough[-1])
             # one table of two cells shows how many records are null, which are in the first cell of all of these
             present = len(edges) == 2 and not any(question.present for question in questions)
             questions.append(Question((column,), (edges,), present))
@@ -81,6 +82,7 @@ def one_way_questions(
 
 PAIR_BINS = 16  # of an ordered column, in a table of two
 PAIR_LEAST = (0.0, 0.004, 0.004, 0.004, 0.25)  # a bin of a pair is halved if it holds so much, by level
+PAIR_ATOM = 0.1  # an atom that holds so much is a bin of a pair by itself
 CLEAR = 0.33  # choices distinguish scores that differ by about so much for each record
 EXTRAS = Fraction(1, 2)  # pairs beyond the tree, for each column
 EXTRA_WEIGHT = Fraction(6, 5)  # the budget of such a pair beside that of one of the tree
@@ -88,7 +90,7 @@ EXTRA_WEIGHT = Fraction(6, 5)  # the budget of such a pair beside that of one of
 
 def pair_edges(codings: Sequence[Coding], known: Sequence[NoisyTable]) -> list[Integers]:
     own = one_way(known, len(codings))
-    return [cut_by(*of_column, PAIR_LEAST, PAIR_BINS) for of_column in zip(codings, own, strict=True)]
+    return [cut_by(*of_column, PAIR_LEAST, PAIR_BINS, PAIR_ATOM) for of_column in zip(codings, own, strict=True)]
 
 
 def turns(budget: Fraction, size: int, candidates: int, accounting: Accounting) -> int:

@@ -9,9 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public.chunks import in_parallel
 from headwater.public.marginals.codes import Codes, Coding
-from headwater.public.marginals.draw import Steps, even_numbers
+from headwater.public.marginals.draw import Steps
 from headwater.public.marginals.smooth import simplex
 from headwater.public.marginals.tables import contained, distinct, union, widths
 from headwater.public.partition import Floats, Integers
@@ -46,12 +45,11 @@ class Shape:
         return np.bincount(bins, mass * within) / np.bincount(bins, mass)
 
     def place(
-        self, bins: Codes, grid: Integers, within: Floats, rng: np.random.Generator
-    ) -> Callable[[slice], tuple[Integers | slice, Integers, Floats]]:
-        """The part of its bin that each record lies in, and where in that part, with little sampling noise."""
+        self, bins: Codes, grid: Integers, within: Floats, places: Floats
+    ) -> Callable[[slice], tuple[Integers, Floats]]:
+        """The part of its bin that each record lies in, and where in that part, by its place among those of the bin."""
         if len(grid) == len(self.edges):
-            inside = rng.random(len(bins))
-            return lambda chunk: (chunk, bins[chunk].astype(np.int64), inside[chunk])
+            return lambda chunk: (bins[chunk].astype(np.int64), places[chunk])
         first = np.searchsorted(self.edges, grid)
         mass = np.maximum(self.shares, TRACE) * within
         upper = np.cumsum(mass)
@@ -59,15 +57,12 @@ class Shape:
         last = np.append(first[1:], len(upper))
         before, held = below[first], below[last] - below[first]
         divisor, steps = np.maximum(mass, 1e-300), Steps(upper, 1, len(bins))
-        order, uniform = in_parallel(
-            len(bins), lambda: np.argsort(bins, kind="stable"), lambda: even_numbers(len(bins), rng)
-        )
 
-        def placed(chunk: slice) -> tuple[Integers, Integers, Floats]:
-            drawn = bins.take(order[chunk])
-            at = uniform[chunk] * held.take(drawn) + before.take(drawn)
+        def placed(chunk: slice) -> tuple[Integers, Floats]:
+            drawn = bins[chunk]
+            at = places[chunk] * held.take(drawn) + before.take(drawn)
             part = np.clip(steps.up_to(at), first.take(drawn), last.take(drawn) - 1)
-            return order[chunk], part, np.clip((at - below.take(part)) / divisor.take(part), 0, 1 - 2**-53)
+            return part, np.clip((at - below.take(part)) / divisor.take(part), 0, 1 - 2**-53)
 
         return placed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,8 @@ def model_grids(codings: Sequence[Coding], tables: Sequence[NoisyTable]) -> tupl
 
 EVEN = 0.1
 """The part of the mass that is taken to be even over the values, whatever was published: values may be new."""
+DENSER = 3.0
+"""A run in which an atom is to be seen has so many times the density of those beside it."""
 MOST_TABLES = 4
 """Of so many tables, the most precise ones, the profile of a column is made."""
 
@@ -89,28 +91,32 @@ class Profile:
     def below(self, codes: Integers) -> Floats:
         return np.interp(codes, self.starts, self.shares)
 
-    def outside(self, first: Integers, last: Integers) -> Floats:
-        run = np.searchsorted(self.starts, first, side="right") - 1
-        found: Floats = np.where(last <= self.starts[run + 1], 1 - np.diff(self.shares)[run], 1.0)
-        return found
+    def alone(self, codes: Sequence[int], least: float) -> Integers:
+        """Those of the codes whose run holds at least so much, and is denser by far than the runs beside it."""
+        mass = np.diff(self.shares)
+        density = np.pad(mass / np.diff(self.starts), 1)
+        at = np.searchsorted(self.starts, np.array(codes, dtype=np.int64), side="right") - 1
+        beside = np.maximum(density[at], density[at + 2])
+        clear = (mass[at] >= least) & (density[at + 1] > DENSER * beside) & (len(mass) > 1)
+        return np.array(codes, dtype=np.int64)[clear]
 
-    @cached_property
-    def peaked(self) -> bool:
-        return bool(np.diff(self.shares).max() >= 0.5)
 
+def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int, atom: float) -> Integers:
+    """Where the bins of an ordered column begin: nodes are halved while they hold enough of the mass.
 
-def cut(coding: Coding, profile: Profile, least: Sequence[float], most: int, spike: float | None = None) -> Integers:
-    """Where the bins of an ordered column begin: nodes are halved while they hold enough of the mass."""
+    Atoms of the column are bins by themselves if their runs hold at least ``atom``, and then halve no node.
+    """
     values, factor = coding.values, 1.0
     while True:
-        done, nodes, level = list[Integers](), np.zeros(1, dtype=np.int64), 0
+        alone = profile.alone(coding.atoms, factor * atom)
+        done, nodes, level = [alone, alone[alone + 1 < values] + 1], np.zeros(1, dtype=np.int64), 0
+        held_alone = np.diff(profile.below(np.stack([alone, alone + 1])), axis=0)[0]
         while len(nodes):
             first, last = values * nodes >> level, values * (nodes + 1) >> level
-            enough: float | Floats = factor * least[min(level, len(least) - 1)]
-            if spike is not None and level >= len(least) and profile.peaked:
-                enough = np.minimum(enough, factor * np.maximum(spike, profile.outside(first, last)))
+            enough = factor * least[min(level, len(least) - 1)]
             wide, below = last - first, profile.below(np.stack([first, last]))
-            held = (1 - EVEN) * (below[1] - below[0]) + EVEN / values * wide
+            others = below[1] - below[0] - ((first <= alone[:, None]) & (alone[:, None] < last)).T @ held_alone
+            held = (1 - EVEN) * others + EVEN / values * wide
             halved = (held >= enough) & (wide > 1)
             done.append(first[~halved])
             left = 2 * nodes[halved]
@@ -130,20 +136,16 @@ def one_way(tables: Iterable[NoisyTable], columns: int) -> list[list[NoisyTable]
     return found
 
 
-def cut_by(
-    coding: Coding, own: Sequence[NoisyTable], least: Sequence[float], most: int, spike: float | None = None
-) -> Integers:
+def cut_by(coding: Coding, own: Sequence[NoisyTable], least: Sequence[float], most: int, atom: float) -> Integers:
     if not coding.ordered:
         return np.arange(coding.size)
     best = sorted(own, key=lambda table: table.variance / (table.end - table.start) ** 2)[:MOST_TABLES]
-    return _cut_by(coding, tuple(best), tuple(least), most, spike)
+    return _cut_by(coding, tuple(best), tuple(least), most, atom)
 
 
 @lru_cache(maxsize=256)
-def _cut_by(
-    coding: Coding, own: tuple[NoisyTable, ...], least: tuple[float, ...], most: int, spike: float | None
-) -> Integers:
-    edges = cut(coding, profile(coding, own), least, most, spike)
+def _cut_by(coding: Coding, own: tuple[NoisyTable, ...], least: tuple[float, ...], most: int, atom: float) -> Integers:
+    edges = cut(coding, profile(coding, own), least, most, atom)
     edges.flags.writeable = False
     return edges
 
