@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 import pytest
@@ -17,8 +16,8 @@ from scipy import stats
 
 from headwater.public import laws as joint_law
 from headwater.public.laws import IntegerLaplace, JointLaplace, Radii, fits, points_in_ball
-from headwater.secret import noise as joint_noise
 from headwater.secret.noise import Bits, Noise, draw_jointly, in_ball, norm
+from tests.audit import faults
 from tests.support import marginals_watch
 
 Table = tuple[int, ...]
@@ -224,30 +223,15 @@ def test_one_number_alone_has_integer_laplace_noise(scale: float) -> None:
         assert chi_square([*counts, 8000 - sum(counts)], [*chances, 1 - sum(chances)]) > 1e-6
 
 
-def forgets_a_table(patch: pytest.MonkeyPatch) -> None:
-    """The radius is that of all tables but the last."""
-    real = joint_law.radii
-    patch.setattr(joint_noise, "radii", lambda scale, sizes: real(scale, sizes[:-1]))
+FAULTS = (
+    faults.half_the_joint_noise,
+    faults.joint_noise_that_forgets_a_table,
+    faults.radii_without_points,
+    faults.small_balls,
+)
 
 
-def radius_without_points(patch: pytest.MonkeyPatch) -> None:
-    """The odds of radii do not count points."""
-    patch.setattr(joint_law, "log_points", lambda size, m: 0.0 * m)
-    patch.setattr(joint_noise, "radii", cache(Radii))
-
-
-def half_a_ball(patch: pytest.MonkeyPatch) -> None:
-    """Tables of several numbers have L1 norms of at most the radius, instead of twice as much."""
-    real = in_ball
-    patch.setattr(joint_noise, "in_ball", lambda bits, size, m: real(bits, size, m if size == 1 else m // 2))
-
-
-def half_the_scale(patch: pytest.MonkeyPatch) -> None:
-    real = joint_law.radii
-    patch.setattr(joint_noise, "radii", lambda scale, sizes: real(scale / 2, sizes))
-
-
-@pytest.mark.parametrize("fault", [forgets_a_table, radius_without_points, half_a_ball, half_the_scale])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_of_the_sampler_are_found(fault: Callable[[pytest.MonkeyPatch], None]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         fault(patch)
@@ -299,11 +283,6 @@ def test_a_replaced_record_changes_no_probability_by_more_than_its_cost(
             if there in chances:
                 worst = max(worst, abs(math.log(chance / chances[there])))
     assert worst == pytest.approx(cost, rel=1e-12)
-
-
-def test_a_norm_of_half_the_sensitivity_costs_more() -> None:
-    """Planted fault: with L1 balls of radius ``m`` instead of ``2m`` a replaced record moves the norm by two."""
-    assert max(sum(map(abs, (z + 1, w - 1))) - sum(map(abs, (z, w))) for z in range(3) for w in range(-3, 3)) == 2
 
 
 # --- addresses --------------------------------------------------------------------------------------------------

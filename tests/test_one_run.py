@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +12,6 @@ import numpy as np
 import pytest
 
 import headwater as hw
-from headwater.audit.exact import check_draws
-from headwater.audit.trace import watching
 from headwater.public import files
 from headwater.public import release as release_module
 from headwater.secret.noise import Noise
@@ -91,35 +88,6 @@ def test_expected_errors_are_bit_for_bit_the_same_after_loading(d: int, epsilon:
                 one, other = synth.release(last=window), loaded.release(last=window)
                 assert one.expected_error() == other.expected_error()
                 assert np.array_equal(one.points(), other.points())
-
-
-@pytest.mark.parametrize("mechanism", ONLINE)
-def test_no_draw_of_noise_serves_two_counts_when_threads_share_a_run(mechanism: str) -> None:
-    """One thread updates, two release, and a third updates as well: a draw belongs to one number all the same."""
-    synth = hw.Synthesizer(hw.unit_cube(2), epsilon=8.0, mechanism=mechanism, seed=3)
-    points, done = np.random.default_rng(2).random((2, 40, 37, 2)), threading.Event()
-
-    def update(batches: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
-        for batch in batches:
-            synth.update(batch)
-
-    def release() -> None:
-        while not done.is_set():
-            synth.release()
-
-    with watching(lambda address: 1 << 20 | address[2] & 7) as record:
-        updating = [threading.Thread(target=update, args=(part,)) for part in points]
-        releasing = [threading.Thread(target=release) for _ in range(2)]
-        for thread in (*updating, *releasing):
-            thread.start()
-        for thread in updating:
-            thread.join()
-        done.set()
-        for thread in releasing:
-            thread.join()
-        synth.release()
-    assert synth.t == 2 * 40 * 37
-    assert check_draws(record)
 
 
 @pytest.mark.parametrize("name", ["magic", "[/nothing]", "", "cascade "])

@@ -28,13 +28,14 @@ from headwater.public.cascade.tree import LEAF, Tree
 from headwater.public.cells import round_in_order
 from headwater.public.cube import UnitCube
 from headwater.public.laws import IntegerLaplace, deviation_for, scale_for
+from headwater.public.protocol import Span
 from headwater.secret import bucket as bucket_module
 from headwater.secret import cascade as cascade_module
 from headwater.secret import noise as joint_noise
 from headwater.secret import paper as paper_module
 from headwater.secret.batch import Batch
 from headwater.secret.cascade import CascadeMechanism
-from headwater.secret.held import Part
+from headwater.secret.held import Held, Part
 from headwater.secret.leaves import count_leaves
 from headwater.secret.noise import Noise
 
@@ -303,3 +304,37 @@ def trees_from_raw_counts(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(CascadeMechanism, "_take", seen)
     patch.setattr(History, "next_trees", peeking)
+
+
+class _Moved(Noise):
+    """A source whose draws all live in one bucket."""
+
+    def __init__(self, noise: Noise, hi: int) -> None:
+        super().__init__(key=noise.key)
+        self._hi = hi
+
+    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
+        return super().laplace_at(scale, self._hi, lo)
+
+
+def noise_shared_by_buckets(patch: pytest.MonkeyPatch) -> None:
+    """Every bucket uses the noise of the first one of its stage."""
+    measure = CascadeMechanism._measure
+
+    def sharing(self: CascadeMechanism, *rest: Any) -> NoisyCounts:  # noqa: ANN401 - handed on
+        other = copy(self)
+        other.noise = _Moved(self.noise, self.start)
+        return measure(other, *rest)
+
+    patch.setattr(CascadeMechanism, "_measure", sharing)
+
+
+def overlapping_buckets(patch: pytest.MonkeyPatch) -> None:
+    """Fast buckets reach one point too far back."""
+    within = Held.within
+
+    def reaching(self: Held, span: Span) -> Any:  # noqa: ANN401 - handed on
+        before, (plain, counted) = within(self, Span(0, span.start))[0], within(self, span)
+        return [*(rows[-1:] for rows in before[-1:]), *plain], counted
+
+    patch.setattr(Held, "within", reaching)

@@ -62,6 +62,7 @@ MARGINALS = replace([*tables("marginals", 8.0)][2], reloads=())  # such a state 
 GAUSSIAN = replace(DRAWS, claim=Guarantee(1.0, 0.01))
 WITH_DELTA = replace(CASCADE, epsilon=4.0, times=(16, 20), delta=0.3)
 COUNTS_WITH_DELTA = replace(COUNTS, delta=0.3)
+BUCKETS = long_cascade(2, 20.0, 1024)
 (LONG,) = with_delta([long_cascade(1, 20.0, 3000)], 0.3)
 
 
@@ -110,6 +111,8 @@ CAUGHT: list[tuple[Fault, Callable[[], None], str]] = [
     (faults.a_budget_that_does_not_sum, LEDGERS, "the draws cost ε = 1.1"),
     (faults.a_budget_that_does_not_sum, FIRST, COSTS),
     (faults.noise_reused_between_levels, sensitivity(LEVELS), "one draw of noise protects two different counts"),
+    (faults.noise_shared_by_buckets, sensitivity(BUCKETS), "one draw of noise protects two|two scales"),
+    (faults.overlapping_buckets, sensitivity(BUCKETS), COSTS),
     (faults.bucket_ends_by_data, FIRST, ELSEWHERE),
     (faults.bounds_from_data, sensitivity(STRETCHED), COSTS),
     (faults.a_count_without_noise, FIRST, f"{UNPROTECTED}|{ELSEWHERE}"),  # it grows trees, too

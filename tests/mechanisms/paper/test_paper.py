@@ -9,8 +9,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 from headwater.public.laws import scale_for
@@ -201,67 +199,6 @@ def test_ledger_adds_up_to_at_most_epsilon_at_every_level(d: int, epsilon: float
         assert Fraction(38, 100) < max(totals) / Fraction(epsilon) < Fraction(2, 5), "the paper leaves 3/5 unused"
 
 
-class Listening(Noise):
-    """Writes down every scale that anything is drawn with."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.scales: set[float] = set()
-
-    def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
-        self.scales.add(scale)
-        return super().laplace_at(scale, hi, lo)
-
-
-@pytest.mark.parametrize("engine", [PaperMechanism, LiteralPaper])
-@pytest.mark.parametrize(("d", "epsilon", "constant"), [(1, 2.0, 0.05), (2, 3.0, 0.05), (2, 0.5, 9.0), (3, 50.0, 0.01)])
-def test_every_draw_is_in_the_ledger(engine: Engine, d: int, epsilon: float, constant: float) -> None:
-    """No scale is drawn with, by either engine, that the ledger of some level so far does not list.
-
-    A sub-counter's scales grow with the number of segments sealed, so its spends are compared by what they cost.
-    """
-    noise = Listening(4)
-    mechanism = engine(cube(d), epsilon, noise, constant=constant)
-    for point in stream(d, 30):
-        mechanism = feed(mechanism, point[None])
-        for depth in range(1, min(mechanism.depth, 5) + 1):
-            mechanism.noisy_counts(depth, np.arange(2**depth, dtype=np.uint64))
-    book = PaperMechanism(cube(d), epsilon, Noise(seed=0), constant=constant)
-    listed: set[float] = set()
-    for level in range(max(mechanism.depth, 0) + 1):
-        for spend in book.ledger_of(level):
-            within = range(1, 40) if spend.what.startswith("binary block") else [1]
-            listed |= {scale_for(Fraction(spend.cost) / 2 / count) for count in within} | {spend.scale}
-    assert {s for s in noise.scales if not any(np.isclose(s, x, rtol=1e-12) for x in listed)} == set()
-    assert len(noise.scales) > 3
-
-
-@given(
-    d=st.integers(1, 4),
-    epsilon=st.sampled_from([0.3, 1.0, 7.0]),
-    n=st.integers(1, 40),
-    position=st.integers(0, 39),
-    seed=st.integers(0, 10**6),
-)
-@settings(max_examples=60)
-def test_replacing_a_point_moves_only_two_paths(d: int, epsilon: float, n: int, position: int, seed: int) -> None:
-    """On neighbouring streams true counts differ by one, in at most two cells of a depth, in one level."""
-    rng = np.random.default_rng(seed)
-    x = rng.random((n, d))
-    y = x.copy()
-    y[position % n] = rng.random(d)
-    engines = [feed(PaperMechanism(cube(d), epsilon, Noise(seed=0)), points) for points in (x, y)]
-    level = level_at(position % n + 1, epsilon)
-    for depth in range(1, min(engines[0].depth, 8) + 1):
-        cells = np.arange(2**depth, dtype=np.uint64)
-        for one, other in zip([*engines[0]._past, engines[0]._now], [*engines[1]._past, engines[1]._now], strict=True):
-            if one.depth < depth:
-                continue
-            moved = one.count(depth, cells) - other.count(depth, cells)
-            assert abs(moved).max() <= 1
-            assert abs(moved).sum() in ((0, 2) if one.level == level else (0,))
-
-
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 9.0])
 def test_history_and_start_are_as_the_paper_has_them(d: int, epsilon: float) -> None:
@@ -283,16 +220,6 @@ class Silent(Noise):
 
     def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> NDArray[np.int64]:
         return np.zeros(np.broadcast(hi, lo).shape or 1, dtype=np.int64)
-
-
-@pytest.mark.parametrize("engine", [PaperMechanism, LiteralPaper])
-def test_reporting_twice_gives_the_same(engine: Engine) -> None:
-    mechanism = feed(engine(cube(2), 5.0, Noise(seed=3), constant=0.1), stream(2, 20))
-    cells = np.arange(8, dtype=np.uint64)
-    once = mechanism.noisy_counts(3, cells).counts.tolist()
-    mechanism.noisy_counts(2, cells[:4])
-    assert mechanism.noisy_counts(3, cells).counts.tolist() == once
-    assert mechanism.noisy_counts(3, cells[::-1]).counts.tolist() == once[::-1]
 
 
 def test_depth_follows_the_prose_of_the_paper() -> None:

@@ -52,20 +52,6 @@ def test_counts_are_true_counts_plus_noise_of_the_ledgers_scale(d: int, monkeypa
     assert len(set(addresses)) > 5
 
 
-def test_replacing_a_point_moves_two_counts_a_depth_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(3)
-    x = rng.random((50, 2))
-    for _ in range(40):
-        y = x.copy()
-        y[rng.integers(50)] = rng.random(2)
-        one, other = (counting(points, 1.0, Noise(seed=0), monkeypatch) for points in (x, y))
-        for depth in range(1, len(pmm.scales_of(50, Partition(2), 1.0)) + 1):
-            cells = np.arange(2**depth, dtype=np.uint64)
-            moved = one(depth, cells).counts - other(depth, cells).counts
-            assert abs(moved).max() <= 1
-            assert abs(moved).sum() in (0, 2)
-
-
 def test_edges_and_that_it_follows_the_data() -> None:
     assert hw.pmm(np.empty((0, 2)), hw.unit_cube(2), epsilon=1.0).points().shape == (0, 2)
     assert hw.pmm([[0.5, 0.5]], hw.unit_cube(2), epsilon=0.1).points().shape == (1, 2)
