@@ -138,6 +138,7 @@ def write_certificate(folder: Path, name: str) -> None:
             '[limits]\nrecords = 0\n[runs.trips]\nschema = "trips.toml"\nepsilon = 1',
             "limits.records: Expected `int` >= 1",
         ),
+        ('[limits]\nmemory_bytes = 700000000\n[runs.trips]\nschema = "trips.toml"\nepsilon = 1', "six times"),
         ('host = "0.0.0.0"\n[runs.trips]\nschema = "trips.toml"\nepsilon = 1', "without tokens"),
         (
             '[runs.a]\nschema="trips.toml"\nepsilon=1\nout="o"\n[runs.b]\nschema="trips.toml"\nepsilon=1\nout="o"',

@@ -22,7 +22,8 @@ from headwater.public.moments import Datetime, TimeOfDay
 from headwater.public.numbers import Integer, Number
 from headwater.public.person import Person
 from headwater.public.schema import Schema
-from headwater.run.lock import StoreError
+from headwater.run.lock import StateDamagedError, StoreError
+from headwater.run.state import _readable
 from headwater.secret.batch import Batch
 from headwater.service import Limits, ServiceConfig
 from headwater.service.answers import ProblemError
@@ -567,3 +568,22 @@ def test_columns_that_the_schema_does_not_name_are_refused_or_left_out(opened: O
             assert answer.json()["t"] == 3 * (number + 1)
         else:
             assert re.search(r"\b1 (key|column).s. that the schema does not name", answer.json()["detail"])
+
+
+def test_a_service_that_is_short_of_memory_for_a_moment_calls_nothing_damaged_and_goes_on(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, keyed = opened(), {"Idempotency-Key": "k"}
+    run = client.service.runs["trips"].run  # type: ignore[attr-defined]
+
+    def short(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("headwater.synthesizer.Synthesizer.take", short)
+        assert client.post(ADDRESS, json=records(3), headers=keyed).status_code == 503
+    assert client.post(ADDRESS, json=records(3), headers=keyed).json() == {"accepted": 3, "t": 3}
+    assert client.post(ADDRESS, json=records(3)).json() == {"accepted": 3, "t": 6}
+    with pytest.raises(StoreError, match="not enough memory") as caught, _readable(run.state):
+        short()
+    assert not isinstance(caught.value, StateDamagedError)

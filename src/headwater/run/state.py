@@ -35,7 +35,7 @@ LEAST_SNAPSHOT = 1 << 23
 """Bytes behind a snapshot up to which no new one is made."""
 RECEIPTS = 1 << 26
 """How many bytes of receipts are kept at least."""
-_UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+_UNFIT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def state_beside(out: Path) -> Path:
@@ -371,6 +371,8 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except _UNFIT as error:
         raise damaged(path, "its parts do not fit together or their checksums") from error
+    except MemoryError:  # sizes are behind checksums: this is no damage
+        raise StoreError(path, "there is not enough memory to read it", "give this process more, and go on") from None
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -31,10 +30,10 @@ _MOST = 4000  # connections that are served at a time
 class _BoundedProtocol(HttpToolsProtocol):
     """Closes connections whose heads are too long or too slow; the parser itself has no such bounds."""
 
-    seconds = 30.0  # how long the first head may take to arrive, once a connection is there
+    seconds = 30.0  # how long a head may take to arrive; the first one, once a connection is there
+    _head: int | None = 0  # bytes of a head so far; None while it is answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._begin_head()
         self._deadline = self.loop.call_later(self.seconds, self._give_up)
         super().connection_made(transport)
 
@@ -43,39 +42,31 @@ class _BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_head:
-            self._head_bytes += len(data)
+        self._head = None if self._head is None else self._head + len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > HEAD_BYTES:
+        if self._head is not None and self._head > HEAD_BYTES:
             self._give_up()
 
     def on_message_begin(self) -> None:
-        self._begin_head()
+        self._deadline.cancel()
+        self._deadline = self.loop.call_later(self.seconds, self._give_up)
         super().on_message_begin()
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_bytes += len(name) + len(value) + 4  # many of them may have come at once
-        super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        self._head = None
         self._deadline.cancel()
-        if self._header_bytes > HEAD_BYTES:
+        if sum(len(name) + len(value) + 4 for name, value in self.headers) > HEAD_BYTES:  # many may have come at once
             self._give_up()
         else:
             super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        self._begin_head()
+        self._head = 0
         super().on_response_complete()
 
-    def _begin_head(self) -> None:
-        self._in_head, self._head_bytes, self._header_bytes = True, 0, 0
-
     def _give_up(self) -> None:
-        transport: Any = self.transport
-        if transport is not None and not transport.is_closing():
-            transport.close()
+        if not self.transport.is_closing():
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):

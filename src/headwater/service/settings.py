@@ -81,6 +81,9 @@ class ServiceConfig:
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
+        limits = self.limits
+        if 0 < limits.memory_bytes < 6 * limits.queued_bytes:  # what is queued is read, kept and perhaps read again
+            raise ValueError("limits.memory_bytes must be at least six times limits.queued_bytes, or 0 for no limit")
         if not self.runs:
             raise ValueError("a service needs at least one run: write a table [runs.NAME]")
         for name in self.runs:
