@@ -46,7 +46,7 @@ class TopicBatch:
         """The records in batches; an error names partition and offset of the message, never its value."""
         lines = [self._line(number, form, bad_rows) for number in range(len(self.values))]
         if form == "csv":
-            names = getattr(schema, "names", None) or [f"x{axis}" for axis in range(schema.dimension)]
+            names = list(getattr(schema, "inputs", ())) or [f"x{axis}" for axis in range(schema.dimension)]
             lines.insert(0, ",".join('"' + name.replace('"', '""') + '"' for name in names).encode())
         before, form_of_lines = 0, "csv" if form == "csv" else "jsonl"
         text = _MARK + b"\n".join([*lines, b""])  # a mark: so what the first message begins with is part of it

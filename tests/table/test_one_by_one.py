@@ -399,9 +399,9 @@ def test_text_of_arrow_is_read_as_its_texts_one_by_one(column: Column, data: st.
     )
     either = st.builds(lambda parts, turned: "".join(parts[::-1] if turned else parts), numbers, st.booleans())
     texts = data.draw(st.lists(st.sampled_from([*TEXTS, *DATES]) | either | alphabet, min_size=1, max_size=70))
-    alone = [column.encode_column([text]) for text in texts]
+    alone = [column.placed(column.read([text])) for text in texts]
     for array in (pa.array(texts), pa.array(texts, pa.large_string()), pa.array(texts).dictionary_encode()):
-        points, counts, errors = column.encode_column(array)
+        points, counts, errors = column.placed(column.read(array))
         good = [row for row in range(len(texts)) if row not in errors]
         assert good == [row for row, (_, _, wrong) in enumerate(alone) if not wrong]
         assert points[good].tolist() == [alone[row][0][0] for row in good]
@@ -419,5 +419,5 @@ def test_numbered_texts_are_read_as_texts_are() -> None:
     for part in (coded, coded.slice(2, 3), coded.slice(1, 0)):
         assert column.encode(part).tolist() == column.encode(part.cast("string")).tolist()
     wrong = pa.DictionaryArray.from_arrays(np.array([0, 9, 2], dtype=np.int8), texts, safe=False)
-    _, _, errors = column.encode_column(wrong)
+    _, _, errors = column.placed(column.read(wrong))
     assert list(errors) == [1]

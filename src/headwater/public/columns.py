@@ -278,12 +278,11 @@ class Column(ABC):
 
     # ---- coordinates
 
-    def encode_column(self, series: object) -> tuple[Points, dict[str, int], dict[int, TableError]]:
-        """The coordinates of a column of any library, how many of its values were clipped, unlisted or missing
-        (`Tally`), and the errors of the rows that are bad, whose coordinates say nothing.
+    def placed(self, read: Read) -> tuple[Points, dict[str, int], dict[int, TableError]]:
+        """The coordinates of values, how many were clipped, unlisted or missing (`Tally`), and what is wrong with bad
+        ones, whose coordinates say nothing.
         """
-        self.check()
-        numbers, gone, bad, codes = self.read(series)
+        numbers, gone, bad, codes = read
         flags, wrong = dict[str, Flags](), dict(bad)
         if gone is not None:
             numbers = np.where(gone, self.limits[0], numbers)
@@ -306,7 +305,8 @@ class Column(ABC):
 
     def encode(self, series: object) -> Points:
         """The coordinates of values, or an error that names the first row that is wrong."""
-        points, _, wrong = self.encode_column(series)
+        self.check()
+        points, _, wrong = self.placed(self.read(series))
         for row in sorted(wrong)[:1]:
             raise wrong[row].at(row=row)
         return points

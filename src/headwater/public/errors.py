@@ -114,10 +114,10 @@ class SchemaError(_PlacedError):
     """
 
 
-def need(condition: bool, problem: str, remedy: str) -> None:
+def need(condition: bool, problem: str, remedy: str, column: str | None = None) -> None:
     """Refuse a declaration unless a condition holds."""
     if not condition:
-        raise SchemaError(problem, remedy)
+        raise SchemaError(problem, remedy, column=column)
 
 
 UNDECLARED = (

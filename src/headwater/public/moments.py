@@ -143,7 +143,7 @@ class Datetime(_Stepped, Bounded):
         microseconds(self.step)
         for name, example in self.required.items():
             bound = getattr(self, name)
-            moment = None if bound is None else _moment_of(bound)
+            moment = None if bound is None else moment_of(bound)
             need(bound is None or moment is not None, f"{name} must be a date", f"write for example {example}")
             self.set(**{name: moment})
         start, end = self.start, self.end
@@ -160,9 +160,9 @@ class Datetime(_Stepped, Bounded):
         if isinstance(start, datetime) and self.zoned:
             name = self.zone or _zone_name(start)
             try:
-                self.set(zone=name, start=start.astimezone(_zone_of(name)))
+                self.set(zone=name, start=start.astimezone(zone_of(name)))
                 if isinstance(end, datetime):
-                    self.set(end=end.astimezone(_zone_of(name)))
+                    self.set(end=end.astimezone(zone_of(name)))
             except OverflowError:
                 problem = "a bound is outside of the years 1 to 9999 in its zone"
                 raise SchemaError(problem, "declare a nearer bound") from None
@@ -270,7 +270,7 @@ class Datetime(_Stepped, Bounded):
         """The same as `raw`, but with a time zone as objects: NumPy knows no time zones."""
         if not self.zoned:
             return raw
-        zone = _zone_of(self.zone or "UTC")
+        zone = zone_of(self.zone or "UTC")
         found = np.empty(len(raw), dtype=object)
         found[:] = [moment.replace(tzinfo=UTC).astimezone(zone) for moment in raw.tolist()]
         return found
@@ -388,7 +388,7 @@ def _unit(*lengths: int) -> str:
     return next(unit for unit, length in _LENGTHS.items() if not any(of % length for of in lengths))
 
 
-def _moment_of(bound: object) -> datetime | None:
+def moment_of(bound: object) -> datetime | None:
     """A bound as a moment; None if it is none."""
     if isinstance(bound, str):
         try:
@@ -411,7 +411,7 @@ def _zone_name(moment: datetime) -> str:
     return "UTC" if offset == "+00:00" else offset
 
 
-def _zone_of(name: str) -> tzinfo:
+def zone_of(name: str) -> tzinfo:
     """The time zone that `_zone_name` names."""
     match = re.fullmatch(r"([+-])(\d\d):(\d\d)", name)
     try:

@@ -22,9 +22,10 @@ import tomli_w
 
 from headwater.public.build import build
 from headwater.public.categories import Boolean, Category
-from headwater.public.columns import Column
+from headwater.public.columns import Column, Read
 from headwater.public.cube import MOST_AXES, UnitCube
-from headwater.public.errors import SchemaError, TableError, is_unicode, listed, quoted
+from headwater.public.derived import Derived, inputs
+from headwater.public.errors import SchemaError, TableError, is_unicode, listed, need, quoted
 from headwater.public.moments import Datetime, TimeOfDay
 from headwater.public.numbers import Integer, Number
 from headwater.public.partition import Partition, Points
@@ -82,68 +83,59 @@ class Schema:
     [{'distance': 12.5, 'payment': 'cash'}]
     """
 
-    _items: tuple[tuple[str, Column], ...]
+    declared: Mapping[str, Column | Derived]
+    columns: Mapping[str, Column]
+    """The columns of releases by name, in order."""
+    inputs: Mapping[str, Column]
+    """The columns that are read: those that are declared, and those that derived ones are computed from."""
     bad_rows: str | None = None
     """What is declared about invalid rows (`headwater.public.tally`): not part of what a record is."""
     reading: Mapping[str, Any] = MappingProxyType({})
     """What is declared about files of records: their encoding, their delimiter, …"""
 
-    def __init__(self, columns: Mapping[str, Column] | None = None, /, **more: Column) -> None:
-        if not (columns is None or isinstance(columns, Mapping)):
-            raise SchemaError(
-                f"a schema is declared, not taken from a {type(columns).__name__}: bounds come from what you know",
-                "write such as Schema(age=Integer(0, 120)); headwater.draft(table) and `headwater schema FILE` help",
-            )
-        named: dict[str, Column] = dict(columns or {})
-        twice = [name for name in more if name in named]
-        if twice:
-            raise SchemaError("the column is declared twice", "declare it once", column=twice[0])
+    def __init__(self, columns: Mapping[str, Any] | None = None, /, **more: Column | Derived) -> None:
+        problem = f"a schema is declared, not taken from a {type(columns).__name__}: bounds come from what you know"
+        remedy = "write such as Schema(age=Integer(0, 120)); headwater.draft(table) and `headwater schema FILE` help"
+        need(columns is None or isinstance(columns, Mapping), problem, remedy)
+        named: dict[str, Column | Derived] = dict(columns or {})
+        for name in more:
+            need(name not in named, "the column is declared twice", "declare it once", name)
         named |= more
-        if not named:
-            raise SchemaError("a schema must have a column", "declare one, such as Schema(age=Integer(0, 120))")
-        if len(named) > MOST_AXES:
-            raise SchemaError(
-                f"a schema can have at most {MOST_AXES} columns, not {len(named)}",
-                "leave out the ones that matter least",
-            )
+        need(bool(named), "a schema must have a column", "declare one, such as Schema(age=Integer(0, 120))")
+        problem = f"a schema can have at most {MOST_AXES} columns, not {len(named)}"
+        need(len(named) <= MOST_AXES, problem, "leave out the ones that matter least")
         for name, column in named.items():
-            if not (name and isinstance(name, str)):
-                raise SchemaError("the name of a column must be text, and not empty", "give it a name")
-            if not is_unicode(name):
-                raise SchemaError("the name of a column holds half a character", "write it in Unicode")
-            if not isinstance(column, Column):
-                kinds = ", ".join(kind.__name__ for kind in COLUMN_KINDS.values())
-                raise SchemaError(
-                    f"a column must be one of {kinds}, not {type(column).__name__}",
-                    "write such as Number(0, 1)",
-                    column=name,
-                )
+            text: object = name
+            need(isinstance(text, str) and text != "", "the name of a column must be text, and not empty", "give it a name")
+            need(is_unicode(name), "the name of a column holds half a character", "write it in Unicode")
+            kinds = ", ".join(kind.__name__ for kind in COLUMN_KINDS.values())
+            problem = f"a column must be one of {kinds}, not {type(column).__name__}"
+            need(isinstance(column, Column | Derived), problem, "write such as Number(0, 1)", name)
             try:
                 column.check()  # open bounds are refused here, with what to write
             except SchemaError as error:
                 others = {one: column for one, column in named.items() if one != name}
                 raise SchemaError(error.problem, error.remedy + also_open(others), column=name) from None
-        object.__setattr__(self, "_items", tuple(named.items()))
-
-    @property
-    def columns(self) -> Mapping[str, Column]:
-        """The columns by name, in order."""
-        return MappingProxyType(dict(self._items))
+        read = inputs(named)
+        made = {k: v if isinstance(v, Column) else _derived(k, v, named.get(v.source)) for k, v in named.items()}
+        object.__setattr__(self, "declared", MappingProxyType(named))
+        object.__setattr__(self, "inputs", MappingProxyType(read))
+        object.__setattr__(self, "columns", MappingProxyType(made))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
-        return tuple(name for name, _ in self._items)
+        return tuple(self.columns)
 
     @property
     def dimension(self) -> int:
         """How many columns there are."""
-        return len(self._items)
+        return len(self.columns)
 
     @cached_property
     def partition(self) -> Partition:
         """The partition of the cube that the columns span."""
-        return Partition([column.axis for _, column in self._items])
+        return Partition([column.axis for column in self.columns.values()])
 
     def encode(self, table: object) -> Points:
         """A batch as an array of shape ``(n, d)``, refused whole if any of it is wrong.
@@ -178,32 +170,51 @@ class Schema:
         """
         stop = check_policy(bad_rows) == "stop"
         wrong, unread = dict[int, TableError](), tuple[int, ...]()
-        names = self.names if beside is None else (*self.names, beside)
+        names = list(self.inputs) if beside is None else [*self.inputs, beside]
         extra: dict[str, bool] = {"ignore_extra": self.reading.get("ignore_extra", False)}
         if not stop and kind_of(table) == "records":
             given: Any = [table] if isinstance(table, Mapping) else table
             table, wrong = records_of(given, names, beside, **extra)
             unread = tuple(row for row in wrong if not names_person(given[row], beside))
         series, rows = columns_of(table, names, beside, **extra)
-        points, tally = np.empty((self.dimension, rows)).T, Tally(rows)  # each column in one piece
-        for axis, (name, column) in enumerate(self._items):
-            try:
-                places, counts, errors = column.encode_column(series[name])
-                if len(places) != rows:
-                    problem = f"the column has {len(places)} values, but the first has {rows}"
-                    raise TableError(problem, "give every column a value for each row")
-            except TableError as error:
-                raise error.at(column=name) from None
-            points[:, axis] = places
+        points, tally, kept = np.empty((self.dimension, rows)).T, Tally(rows), dict[str, Read]()
+        axes, derived = {name: axis for axis, name in enumerate(self.columns)}, self.derived
+
+        def place(name: str, read: Read) -> None:
+            places, counts, errors = self.columns[name].placed(read)
+            points[:, axes[name]] = places  # each column in one piece
             for row, found in errors.items():
                 wrong.setdefault(row, found.at(row=row, column=name))
             for kind, count in counts.items():
                 tally.add(name, kind, count)
+
+        for name, column in self.inputs.items():
+            try:
+                read = column.read(series[name])
+                if (size := len(read.numbers if read.codes is None else read.codes)) != rows:
+                    problem = f"the column has {size} values, but the first has {rows}"
+                    raise TableError(problem, "give every column a value for each row")
+            except TableError as error:
+                raise error.at(column=name) from None
+            if any(name in one.sources for one in derived.values()):
+                kept[name] = read.rows()
+            if name in self.declared:
+                place(name, read)
+            else:
+                for row, found in kept[name].bad.items():
+                    wrong.setdefault(row, found.at(row=row, column=name))
+        for name, one in derived.items():
+            place(name, one.compute(kept, self.inputs))
         if stop and wrong:
             raise wrong[min(wrong)]
         bad = tuple(BadRow(row, wrong[row]) for row in sorted(wrong))
         tally.add_bad(one.error for one in bad)
         return EncodedBatch(points, bad, tally, objects_of(series[beside], beside, rows) if beside else None, unread)
+
+    @property
+    def derived(self) -> Mapping[str, Derived]:
+        """The columns that are computed from others, by name."""
+        return {name: column for name, column in self.declared.items() if isinstance(column, Derived)}
 
     def decode(self, points: Points, kind: str | None = None) -> Any:  # noqa: ANN401 - a table of any library
         """Points as a table; its types are those of the schema.
@@ -225,7 +236,11 @@ class Schema:
         """The schema as plain values: the content of a schema file."""
         policy = {} if self.bad_rows is None else {"bad_rows": self.bad_rows}
         policy |= self.reading
-        return {"headwater": FORMAT, **policy, "columns": {name: column.to_dict() for name, column in self._items}}
+        return {
+            "headwater": FORMAT,
+            **policy,
+            "columns": {name: column.to_dict() for name, column in self.declared.items()},
+        }
 
     def with_bad_rows(self, policy: str | None) -> Schema:
         """The same schema with another policy for invalid rows.
@@ -235,7 +250,7 @@ class Schema:
         policy
             ``"stop"``, ``"null"`` or ``"quarantine"``; None if it is to say nothing.
         """
-        return _made(dict(self._items), None if policy is None else check_policy(policy), self.reading)
+        return _made(dict(self.declared), None if policy is None else check_policy(policy), self.reading)
 
     def with_reading(self, **declared: Any) -> Schema:  # noqa: ANN401 - texts, and a truth value
         """The same schema with another declaration of how files of records are read; options of a command win over it.
@@ -248,14 +263,13 @@ class Schema:
             of tables in memory too.
         """
         unknown = [key for key in declared if key not in FILE_KEYS]
-        if unknown:
-            raise SchemaError(f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(FILE_KEYS))}")
-        return _made(dict(self._items), self.bad_rows, declared_options(declared))
+        need(not unknown, f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(FILE_KEYS))}")
+        return _made(dict(self.declared), self.bad_rows, declared_options(declared))
 
     def for_releases(self) -> Schema:
         """The same schema for reading releases back: they are written in the usual way, however the data were."""
         written, columns = {*TEXT_KEYS, "format", "unit"}, {}
-        for name, column in self._items:
+        for name, column in self.columns.items():
             declared = {key: value for key, value in column.to_dict().items() if key not in written}
             columns[name] = COLUMN_KINDS[declared.pop("kind")].from_dict(declared)
         return Schema(columns)
@@ -271,11 +285,11 @@ class Schema:
         """
         check_format(declared, {"headwater", "columns", "bad_rows", *TEXT_KEYS, *FILE_KEYS})
         policy, columns = declared.get("bad_rows"), declared.get("columns")
-        if policy is not None and policy not in POLICIES:
-            raise SchemaError("bad_rows is none of the policies", f"write one of {', '.join(POLICIES)}")
-        if not isinstance(columns, Mapping) or not columns:
-            remedy = 'write a table for each, such as [columns.age] with kind = "integer"'
-            raise SchemaError("there are no columns", remedy)
+        known = policy is None or policy in POLICIES
+        need(known, "bad_rows is none of the policies", f"write one of {', '.join(POLICIES)}")
+        remedy = 'write a table for each, such as [columns.age] with kind = "integer"'
+        need(isinstance(columns, Mapping) and bool(columns), "there are no columns", remedy)
+        assert isinstance(columns, Mapping)  # noqa: S101 - for the type checker
         shared = {key: declared[key] for key in TEXT_KEYS if key in declared}
         found = {name: _column(name, table, shared) for name, table in columns.items()}
         return _made(found, policy, declared_options(declared))
@@ -313,25 +327,34 @@ class Schema:
         raise AttributeError("a schema cannot be changed: make another one")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schema) and self._items == other._items
+        return isinstance(other, Schema) and list(self.declared.items()) == list(other.declared.items())
 
     def __hash__(self) -> int:
-        return hash(self._items)
+        return hash(tuple(self.declared.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (dict(self._items), self.bad_rows, dict(self.reading))
+        return _made, (dict(self.declared), self.bad_rows, dict(self.reading))
 
     def __repr__(self) -> str:
         if all(name.isidentifier() for name in self.names):
-            return f"Schema({', '.join(f'{name}={column!r}' for name, column in self._items)})"
-        return f"Schema({dict(self._items)!r})"
+            return f"Schema({', '.join(f'{name}={column!r}' for name, column in self.declared.items())})"
+        return f"Schema({dict(self.declared)!r})"
 
 
-def _made(columns: dict[str, Column], policy: str | None, reading: Mapping[str, Any]) -> Schema:
+def _made(columns: dict[str, Column | Derived], policy: str | None, reading: Mapping[str, Any]) -> Schema:
     schema = Schema(columns)
     object.__setattr__(schema, "bad_rows", policy)
     object.__setattr__(schema, "reading", MappingProxyType(dict(reading)))
     return schema
+
+
+def _derived(name: str, declared: Derived, source: Column | Derived | None) -> Column:
+    try:
+        found = declared.column(source if isinstance(source, Column) else None)
+        found.check()
+    except SchemaError as error:
+        raise error.at(column=name) from None
+    return found
 
 
 def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - whatever a file holds
@@ -343,10 +366,9 @@ def schema_from_dict(declared: Any) -> Schema | UnitCube:  # noqa: ANN401 - what
     if isinstance(declared, Mapping) and "unit_cube" in declared:
         check_format(declared, {"headwater", "unit_cube"})
         dimension = declared["unit_cube"]
-        if isinstance(dimension, bool) or not isinstance(dimension, int) or not 1 <= dimension <= MOST_AXES:
-            raise SchemaError(
-                f"unit_cube must be a whole number from 1 to {MOST_AXES}", "write for example unit_cube = 2"
-            )
+        known = isinstance(dimension, int) and not isinstance(dimension, bool) and 1 <= dimension <= MOST_AXES
+        remedy = "write for example unit_cube = 2"
+        need(known, f"unit_cube must be a whole number from 1 to {MOST_AXES}", remedy)
         return UnitCube(dimension)
     return Schema.from_dict(declared)
 
@@ -359,38 +381,23 @@ class InputSchema:
     person: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.schema, Schema):
-            raise SchemaError(
-                "people are named by a column, and points of a cube have no columns",
-                "declare a schema, such as Schema(x=Number(0, 1), y=Number(0, 1))",
-            )
-        if self.person in self.schema.names:
-            raise SchemaError(
-                "the column that names the person is in the schema, so it would be published",
-                "take it out of the schema: it is read beside it",
-                column=self.person,
-            )
+        remedy = "declare a schema, such as Schema(x=Number(0, 1), y=Number(0, 1))"
+        problem = "people are named by a column, and points of a cube have no columns"
+        need(isinstance(self.schema, Schema), problem, remedy)
+        problem = "the column that names the person is in the schema, so it would be published"
+        remedy = "take it out of the schema: it is read beside it"
+        need(self.person not in {*self.schema.inputs, *self.schema.names}, problem, remedy, self.person)
 
     @property
-    def columns(self) -> Mapping[str, Column]:
-        """The columns by name. That of the person is text of any kind: it is hashed, never encoded."""
-        return {**self.schema.columns, self.person: Category(null_values=self.nobody)}
+    def inputs(self) -> Mapping[str, Column]:
+        """The columns that are read. That of the person is text of any kind: it is hashed, never encoded."""
+        return {**self.schema.inputs, self.person: Category(null_values=self.nobody)}
 
     @property
     def nobody(self) -> list[str]:
         """The texts that mean "missing" in every column of the schema: they name nobody."""
         first, *others = (column.null_values for column in self.schema.columns.values())
         return [text for text in first if all(text in texts for texts in others)]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
-        return *self.schema.names, self.person
-
-    @property
-    def dimension(self) -> int:
-        """How many columns there are."""
-        return len(self.names)
 
     @property
     def bad_rows(self) -> str | None:
@@ -408,39 +415,35 @@ class InputSchema:
 
 def check_format(declared: object, known: set[str]) -> None:
     """Refuse what is no schema of a format that is known, or has other keys than these."""
-    if not isinstance(declared, Mapping):
-        raise SchemaError("a schema must be a table of keys and values", "write headwater = 1 and the columns")
+    problem, remedy = "a schema must be a table of keys and values", "write headwater = 1 and the columns"
+    need(isinstance(declared, Mapping), problem, remedy)
+    assert isinstance(declared, Mapping)  # noqa: S101 - for the type checker
     version = declared.get("headwater")
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise SchemaError("the version of the format is missing", f"write headwater = {FORMAT} at the top")
-    if version > FORMAT:
-        raise SchemaError(
-            f"the schema is written in format {version}, but this version of Headwater reads formats up to {FORMAT}",
-            "use a newer version of Headwater",
-        )
+    is_version = isinstance(version, int) and not isinstance(version, bool) and version >= 1
+    need(is_version, "the version of the format is missing", f"write headwater = {FORMAT} at the top")
+    problem = f"the schema is written in format {version}, but this version of Headwater reads formats up to {FORMAT}"
+    need(version == FORMAT, problem, "use a newer version of Headwater")
     unknown = [str(name) for name in declared if name not in known]
-    if unknown:
-        raise SchemaError(f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(known))}")
+    need(not unknown, f"unknown key {listed(unknown)}", f"known keys are {', '.join(sorted(known))}")
 
 
-def _column(name: str, declared: object, shared: Mapping[str, Any]) -> Column:
+def _column(name: str, declared: Any, shared: Mapping[str, Any]) -> Column | Derived:  # noqa: ANN401 - of a file
     try:
-        if not isinstance(declared, Mapping):
-            raise SchemaError(
-                "a column must be a table", f'write [columns.{quoted(name)}] and kind = "number" below it'
-            )
+        remedy = f'write [columns.{quoted(name)}] and kind = "number" below it'
+        need(isinstance(declared, Mapping), "a column must be a table", remedy)
         rest = dict(declared)
-        kind = rest.pop("kind", None)
-        if not isinstance(kind, str) or kind not in COLUMN_KINDS:
-            what = "kind is missing" if kind is None else f"unknown kind {quoted(str(kind))}"
-            raise SchemaError(what, f"known kinds are {', '.join(COLUMN_KINDS)}")
-        column = COLUMN_KINDS[kind].from_dict(with_shared(COLUMN_KINDS[kind], rest, shared))
+        kind = rest.pop("kind", "derived" if "from" in rest else None)
+        what = "kind is missing" if kind is None else f"unknown kind {quoted(str(kind))}"
+        kinds = (*COLUMN_KINDS, "derived")
+        need(isinstance(kind, str) and kind in kinds, what, f"known kinds are {', '.join(kinds)}")
+        if kind == "derived":
+            return Derived.from_dict(rest)
+        return COLUMN_KINDS[kind].from_dict(with_shared(COLUMN_KINDS[kind], rest, shared))
     except SchemaError as error:
         raise error.at(column=name) from None
-    return column
 
 
-def also_open(columns: Mapping[str, Column]) -> str:
+def also_open(columns: Mapping[str, Column | Derived]) -> str:
     """What other columns leave open, in words that go on a sentence."""
     needing = dict[str, list[str]]()
     for name, column in columns.items():
@@ -545,22 +548,23 @@ def read_schema_file(path: str | PathLike[str]) -> dict[str, Any]:
         raise SchemaError("the file holds a number that is far too long", "write bounds that can be") from None
     except RecursionError:
         raise SchemaError("the file is nested too deeply", "write it as Schema.save does") from None
-    if not isinstance(found, dict):
-        raise SchemaError("the file does not hold an object", 'begin with {"headwater": 1, "columns": {…}}')
-    return found
+    remedy = 'begin with {"headwater": 1, "columns": {…}}'
+    need(isinstance(found, dict), "the file does not hold an object", remedy)
+    return dict(found)
 
 
 def _suffix(path: str | PathLike[str]) -> str:
     suffix = Path(path).suffix.lower()
-    if suffix not in (".toml", ".json"):
-        raise SchemaError("a schema file must end in .toml or .json", "give it such a name")
+    need(suffix in (".toml", ".json"), "a schema file must end in .toml or .json", "give it such a name")
     return suffix
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise SchemaError(f"{quoted(name)} is declared twice", "declare it once")
-        found[name] = value
+    found = dict(pairs)
+    twice = (
+        [name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number])]
+        if len(found) < len(pairs)
+        else []
+    )
+    need(not twice, f"{listed(twice[:1])} is declared twice", "declare it once")
     return found

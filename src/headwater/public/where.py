@@ -125,7 +125,7 @@ def _one(column: Column, value: Any, place: str) -> tuple[float, float]:  # noqa
 def _coordinate(column: Column, value: Any, place: str) -> tuple[float, bool]:  # noqa: ANN401 - of any kind
     """The coordinate of a value, and whether it is that of a bound instead."""
     try:
-        found, tally, wrong = column.encode_column([value])
+        found, tally, wrong = column.placed(column.read([value]))
         for error in wrong.values():
             raise error
     except TableError as error:

@@ -61,14 +61,14 @@ def place(
     if not hasattr(frame, "_jdf"):
         raise TypeError(f"a Spark data frame of a session in this process is needed, not {type(frame).__module__}")
     if order is None:
-        own = schema.names if isinstance(schema, Schema) else ()
+        own = schema.inputs if isinstance(schema, Schema) else ()
         kafka = {"partition", "offset"} <= set(frame.columns) - set(own)
         order = [name for name in _KAFKA if name in frame.columns] if kafka else None
     if order:
         _check_order(frame, order)
     columns = [name for name in frame.columns if name not in (order or ())]
     if isinstance(schema, Schema):
-        wanted = [*schema.names, *([person.column] if person else [])]
+        wanted = [*schema.inputs, *([person.column] if person else [])]
         extra = schema.reading.get("ignore_extra", False)
         check_names(columns, wanted, person.column if person else None, ignore_extra=extra)
         columns = wanted

@@ -60,10 +60,10 @@ class Fields:
 
     @staticmethod
     def of(schema: Any, *, ignore_extra: bool = False) -> Fields:  # noqa: ANN401 - a Schema or a UnitCube
-        if not hasattr(schema, "columns"):
+        if not hasattr(schema, "inputs"):
             return Fields({f"x{axis}": Number(0, 1) for axis in range(schema.dimension)}, ignore_extra, named=False)
         person = schema.person if isinstance(schema, InputSchema) else None
-        return Fields(schema.columns, ignore_extra, person=person)
+        return Fields(schema.inputs, ignore_extra, person=person)
 
     def empty_is_text(self, name: str) -> bool:
         column = self.columns[name]

@@ -208,7 +208,7 @@ class Source:
             before = batch.table.slice(0, wrong.row)
             schema = getattr(self._schema, "schema", self._schema)
             try:
-                schema.encode(before.select(list(schema.names)) if hasattr(schema, "names") else before)
+                schema.encode(before.select(list(schema.inputs)) if hasattr(schema, "inputs") else before)
             except TableError as error:
                 raise batch.with_line(error) from None
         said = batch.located(wrong.error, wrong.row)
