@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headwater.public.categories import Boolean as Boolean
     from headwater.public.categories import Category as Category
     from headwater.public.cube import unit_cube as unit_cube
+    from headwater.public.derived import Derived as Derived
     from headwater.public.errors import SchemaError as SchemaError
     from headwater.public.errors import TableError as TableError
     from headwater.public.files import FileRefusedError as FileRefusedError
@@ -47,6 +48,7 @@ _NAMES = {
     "public.person": "Person",
     "public.release": "Release",
     "public.schema": "Schema",
+    "public.derived": "Derived",
     "public.moments": "Datetime TimeOfDay",
     "public.cube": "unit_cube",
     "secret.batch": "Batch",

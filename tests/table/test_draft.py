@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from tests.table.strategies import names
 
 pa, pd, pl = (pytest.importorskip(library) for library in ("pyarrow", "pandas", "polars"))
 
-pytest.importorskip("pyarrow.parquet")
+pq = pytest.importorskip("pyarrow.parquet")
 
 ARROW = pa.table(
     {
@@ -441,3 +442,36 @@ def test_what_is_inside_of_a_user_is_not_all_a_name() -> None:
     assert "sounds like a person's" in column_of(["a", "b"], "user.id")[1]
     assert "sounds like a person's" in column_of(["a", "b"], "owner.email")[1]
     assert "sounds like a person's" not in column_of(["a", "b"], "user.city")[1]
+
+
+@pytest.mark.parametrize("scale", [1, 1000, 1_000_000])
+@pytest.mark.parametrize("kind", ["columns", "parquet", "jsonl"])
+def test_counts_of_seconds_are_times_in_every_format(scale: int, kind: str, tmp_path: Path) -> None:
+    """Numbers in a column that is called a time; a draft that is filled in reads them."""
+    counts = [(1_714_900_000 + 3700 * n) * scale for n in range(30)]
+    path = tmp_path / f"in.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table({"created_at": counts}), path)
+    elif kind == "jsonl":
+        path.write_text("".join(f'{{"created_at": {count}}}\n' for count in counts))
+    text = hw.draft({"created_at": counts} if kind == "columns" else path)
+    name = {1: "epoch-s", 1000: "epoch-ms", 1_000_000: "epoch-us"}[scale]
+    assert 'kind = "datetime"' in text
+    assert f'format = "{name}"' in text
+    filled = text.replace("# start =", "start =").replace("# end =", "end =")
+    schema = hw.Schema.from_dict(tomllib.loads(filled))
+    assert schema.decode(schema.encode({"created_at": counts}), "columns")["created_at"][0] == np.datetime64(
+        "2024-05-05T09:06:40"
+    )
+
+
+def test_parts_of_times_are_proposed_as_comments() -> None:
+    """Uncommented, they can be used as they are, without the column that they are computed from."""
+    times = [f"{1 + n % 28:02d}.05.2024 {n % 24:02d}:30" for n in range(60)]
+    text = hw.draft({"started": [*times, None]})
+    proposed = text.split("[columns.started]")[1].split("\n")
+    lines = [line.removeprefix("# ") for line in proposed[proposed.index('# [columns."started weekday"]') :]]
+    schema = hw.Schema.from_dict(tomllib.loads("\n".join(["headwater = 1", *lines])))
+    assert schema.names == ("started weekday", "started month", "started hour")
+    row = schema.decode(schema.encode({"started": times[:1]}), "records")[0]
+    assert row == {"started weekday": "Wednesday", "started month": 5, "started hour": 0}

@@ -149,3 +149,27 @@ def test_a_release_is_read_back_however_the_data_were_written(tmp_path: Path, fo
     assert len(hw.Release.load(folder)) == 100
     real, synthetic, *_ = tables_of(tmp_path / "a.csv", folder, reading={"delimiter": ";"})
     assert len(real.points) == len(synthetic) == 100
+
+
+def test_values_that_a_step_changes_are_counted_and_named() -> None:
+    """Half stars under a step of 1; not what is beyond the bounds, nor a float of 32 bits that means a multiple."""
+    schema = hw.Schema(
+        stars=hw.Number(0, 5, step=1),
+        price=hw.Number(0, 1000, decimals=2),
+        at=hw.Datetime("2024-01-01", "2024-12-31", "1h"),
+        wide=hw.Number(1, 100, decimals=0, scale="log"),
+    )
+    table = {
+        "stars": [2.5, 3, 9.5, 0.5] * 5,
+        "price": np.array([0.1, 999.99, 123.45, 7.25] * 5, dtype=np.float32),
+        "at": ["2024-05-05T13:00", "2024-05-05T13:30", "2024-05-05", "2023-05-05T13:30"] * 5,
+        "wide": ["1.5", "2", "50", "100"] * 5,
+    }
+    tally = schema.encode_batch(table).tally
+    assert tally.columns == {
+        "stars": {"clipped": 5, "rounded": 10},
+        "at": {"clipped": 5, "rounded": 5},
+        "wide": {"rounded": 5},
+    }
+    assert "stars: 5 clipped (25%), 10 rounded (50%)" in list(tally.lines())
+    assert any('"stars": 50% of its values are no multiples of the declared step' in line for line in tally.warnings())

@@ -178,6 +178,10 @@ class Column(ABC):
             return None
         return np.asarray((numbers < low) | (numbers > high))
 
+    def off(self, numbers: Array) -> Flags | None:
+        """Which numbers count as another one because of a declared step; None if there is no step."""
+        return None if self.stride == 1 else np.asarray((numbers - self.limits[0]) % self.stride != 0)
+
     def fit(self, numbers: Array) -> Array:
         """Numbers as `Axis.place` takes them; those that are `beyond` as the value that stands for them."""
         low, high = self.limits
@@ -279,8 +283,8 @@ class Column(ABC):
     # ---- coordinates
 
     def placed(self, read: Read) -> tuple[Points, dict[str, int], dict[int, TableError]]:
-        """The coordinates of values, how many were clipped, unlisted or missing (`Tally`), and what is wrong with bad
-        ones, whose coordinates say nothing.
+        """The coordinates of values, how many of them count as what (`Tally`), and what is wrong with bad ones, whose
+        coordinates say nothing.
         """
         numbers, gone, bad, codes = read
         flags, wrong = dict[str, Flags](), dict(bad)
@@ -297,6 +301,9 @@ class Column(ABC):
                 flags[self.cut] = cut
             else:
                 wrong |= {row: _outside(numbers[row] < self.limits[0]) for row in np.flatnonzero(cut).tolist()}
+        if (off := self.off(numbers)) is not None:
+            off[list(wrong)] = False
+            flags["rounded"] = off if cut is None else off & ~cut
         points = self.axis.place(self.fit(numbers), gone)
         if codes is not None:
             points, flags = points[codes], {kind: found[codes] for kind, found in flags.items()}

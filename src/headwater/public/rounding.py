@@ -22,6 +22,7 @@ FINEST = 12
 _LARGEST_UNITS = 1 << 50  # bounds in units of the last digit are not larger, so that rounding finds the nearest
 _TENS = np.array([10.0**power for power in range(23)])  # those that are floats, exactly
 _SMALLEST = 5e-324
+_NEAR, _FLOAT_32 = 1e-6, 2.0**-23  # of a step, of a number
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ class Grid:
         if by > end - start:
             raise SchemaError("the step is larger than the way from low to high", "declare a smaller step")
         return Grid(start, by, digits, (end - start) // by + 1)
+
+    def off(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which numbers are no multiples, even as the nearest float of 32 bits."""
+        places = (numbers - self.low / 10.0**self.digits) / (self.step / 10.0**self.digits)
+        size = np.abs(numbers) / (self.step / 10.0**self.digits)
+        return np.asarray(np.abs(places - np.rint(places)) > _NEAR + _FLOAT_32 * size)
 
     def index(self, numbers: NDArray[Any]) -> NDArray[np.int64]:
         """The number ``k`` of the nearest value."""

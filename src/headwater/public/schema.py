@@ -106,7 +106,11 @@ class Schema:
         need(len(named) <= MOST_AXES, problem, "leave out the ones that matter least")
         for name, column in named.items():
             text: object = name
-            need(isinstance(text, str) and text != "", "the name of a column must be text, and not empty", "give it a name")
+            need(
+                isinstance(text, str) and text != "",
+                "the name of a column must be text, and not empty",
+                "give it a name",
+            )
             need(is_unicode(name), "the name of a column holds half a character", "write it in Unicode")
             kinds = ", ".join(kind.__name__ for kind in COLUMN_KINDS.values())
             problem = f"a column must be one of {kinds}, not {type(column).__name__}"

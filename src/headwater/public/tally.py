@@ -24,8 +24,8 @@ and its text goes to a file next to the state that is as secret as the data."""
 
 WAY_OUT = "or go on without such rows: --bad-rows null or quarantine (bad_rows=)"
 
-MUCH_BAD, MUCH_CUT, ALMOST_ALL = 0.1, 0.25, 0.99
-"""Shares from which on the operator is warned: of bad rows, of values clipped or unlisted, of values missing."""
+MUCH_BAD, MUCH_CUT, SOME, ALMOST_ALL = 0.1, 0.25, 0.01, 0.99
+"""Shares from which on the operator is warned: of bad rows, of values clipped or unlisted, rounded, missing."""
 
 _LEAST = 10
 """Records of which shares say something."""
@@ -35,6 +35,11 @@ _REMEDIES = {
         MUCH_CUT,
         "lie beyond its bounds and count as the bound: declare wider ones if they are known without the data, or "
         "null_values if such numbers mean that there is none",
+    ),
+    "rounded": (
+        SOME,
+        "are no multiples of the declared step (or decimals) and count as the nearest one or the one before: declare a "
+        "finer step if that is not meant",
     ),
     "unlisted": (
         MUCH_CUT,
@@ -46,8 +51,9 @@ _REMEDIES = {
     ),
 }
 
-KINDS = ("clipped", "unlisted", "missing", "bad")
-"""Beyond a declared bound; none of the listed values, so taken for ``other=``; not there; why its row was bad."""
+KINDS = ("clipped", "rounded", "unlisted", "missing", "bad")
+"""Beyond a declared bound; no multiple of a declared step; none of the listed values, so taken for ``other=``; not
+there; why its row was bad."""
 
 
 def check_policy(policy: object) -> str:
@@ -226,7 +232,8 @@ class Tally:
             )
         for column, counts in self.columns.items():
             for kind, (much, remedy) in _REMEDIES.items():
-                if counts.get(kind, 0) > much * self.records:
+                meant = kind == "rounded" and counts.get(kind, 0) > ALMOST_ALL * self.records  # a coarser step for all
+                if counts.get(kind, 0) > much * self.records and not meant:
                     yield f"column {quoted(column)}: {_percent(counts[kind], self.records)} of its values {remedy}"
 
     def lines(self) -> Iterator[str]:

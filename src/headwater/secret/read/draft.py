@@ -135,8 +135,7 @@ _MOST_DECIMALS = 12  # that are proposed
 _FEW = 20  # values, below which nothing is said of them
 _GROWS = (
     "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
-    "better give its time of day, weekday or month as columns of their own. Of the time of day alone, declare",
-    'kind = "time-of-day", a step, and a format that reads the whole text, such as "%Y-%m-%d %H:%M:%S".',
+    "better declare only what comes again, such as its weekday and hour (the columns below), without this one.",
 )
 _GROWING = (
     "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
@@ -255,6 +254,8 @@ class _Draft:
     """The few texts that keep a column from being numbers or times."""
     zoned: bool = False
     read: int = 0
+    parts: list[str] = field(default_factory=list)
+    """What can be declared as derived columns, as comments."""
 
 
 def _drafted(name: str, sample: Sample, point: str | None = None) -> _Draft:
@@ -277,6 +278,8 @@ def _drafted(name: str, sample: Sample, point: str | None = None) -> _Draft:
         seen.declared["missing"] = True
     values: list[Any] = texts if is_text else [value for value in found if value is not None]
     seen.read = len(values)
+    if seen.kind in ("integer", "number") and not is_text and values and TIME_NAME.search(name):
+        _judge_epoch([float(value) for value in values], seen)
     if seen.kind == "number" and re.search(PATTERNS[2][1], type_):
         seen.notes.append("A time span: turn it into a number first, such as seconds.")
     elif seen.kind in ("number", "integer") and values:
@@ -329,12 +332,16 @@ def _judge_whole(name: str, texts: set[str], seen: _Draft) -> None:
         seen.kind = "category"
         seen.notes.append("Digits with zeros in front: taken for a code. If they are numbers, declare integer.")
     elif TIME_NAME.search(name):
-        numbers = [float(text) for text in texts]
-        for format_, scale in (("epoch-s", 1.0), ("epoch-ms", 1e3), ("epoch-us", 1e6)):
-            if all(4e8 * scale < number < 3e9 * scale for number in numbers):
-                seen.kind, seen.declared["format"] = "datetime", format_
+        _judge_epoch([float(text) for text in texts], seen)
         if _reads(Datetime(format="%Y%m%d"), texts) and all(1900 <= int(text[:4]) < 2100 for text in texts):
             seen.kind, seen.declared["format"] = "datetime", "%Y%m%d"
+
+
+def _judge_epoch(numbers: list[float], seen: _Draft) -> None:
+    """Whether numbers of a column whose name is that of a time count from 1970 on."""
+    for format_, scale in (("epoch-s", 1.0), ("epoch-ms", 1e3), ("epoch-us", 1e6)):
+        if all(4e8 * scale < number < 3e9 * scale for number in numbers):
+            seen.kind, seen.declared["format"] = "datetime", format_
 
 
 def _judge_written(texts: set[str], seen: _Draft) -> None:
@@ -470,6 +477,7 @@ def _judge_times(seen: _Draft, values: list[Any]) -> None:
             seen.declared["step"] = (steps or ["1us"])[0]
             seen.zoned = seen.zoned or getattr(column, "zoned", False)
             seen.notes += _GROWS if seen.kind == "datetime" and _rises(found.numbers) else ()
+            seen.parts = ["weekday", "month", *(["hour"] if seen.declared["step"] != "1d" else [])]
             return
 
 
@@ -532,9 +540,15 @@ def _lines(name: str, sample: Sample, found: _Draft, *, values: bool) -> str:
     seen = _seen(sample, found) if values and found.kind == "category" else []
     opened = OPEN[found.kind][1 if seen and not found.odd else 0 :]  # a key that is there twice is refused
     lines += [line.replace("ZONE", "+00:00" if found.zoned else "") for line in opened] + seen
-    return "\n".join(
-        [*lines, *(_line(key, value, found.read) for key, value in found.declared.items()), *found.proposed]
-    )
+    lines += [*(_line(key, value, found.read) for key, value in found.declared.items()), *found.proposed]
+    for part in found.parts if found.kind == "datetime" else ():
+        how = {"from": name, "part": part} | {k: v for k, v in found.declared.items() if k in ("format", "missing")}
+        how |= {"zone": "UTC"} if found.zoned else {}
+        lines += [
+            "",
+            *(f"# {line}" for line in tomli_w.dumps({"columns": {f"{name} {part}": how}}).strip().split("\n")),
+        ]
+    return "\n".join(lines)
 
 
 def _seen(sample: Sample, found: _Draft) -> list[str]:
