@@ -12,7 +12,6 @@ import pytest
 
 from headwater.public.errors import TableError
 from headwater.public.files import FileRefusedError
-from tests.fuzz.choices import Choices
 from tests.fuzz.target import FoundError, Target
 from tests.fuzz.targets import TARGETS
 
@@ -42,12 +41,6 @@ def test_nothing_but_documented_errors_comes_out(target: Target, tmp_path: Path)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_an_input_is_fixed_by_its_number(target: Target) -> None:
-    assert repr(target.case(SEED, 3)) == repr(target.case(SEED, 3))
-    assert len({repr(target.case(SEED, index)) for index in range(20)}) > 3
-
-
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_inputs_are_neither_all_refused_nor_all_taken(target: Target, tmp_path: Path) -> None:
     """Otherwise there would be nothing to learn. The command line says it by exit codes, all of which are taken."""
     outcomes = set()
@@ -68,13 +61,6 @@ def test_bytes_of_a_guided_fuzzer_become_inputs(target: Target, tmp_path: Path) 
     assert [target.try_out(target.guided(data), tmp_path) for data in starts] == [None] * len(starts)
     assert repr(target.guided(starts[0])) == repr(target.guided(starts[0]))
     assert len({repr(target.guided(data)) for data in starts}) > 2
-
-
-def test_choices_are_the_bytes_and_then_zeros() -> None:
-    rng = Choices(bytes([3, 0, 128, 200]))
-    assert (rng.choice("abcd"), rng.random(), rng.getrandbits(8), rng.random(), rng.choice("abcd")) == (
-        "d", 0.5, 200, 0.0, "a",
-    )  # fmt: skip
 
 
 # The rule itself ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""The law of joint noise: numbers of points in balls, probabilities of radii, and variances. Nothing is drawn here.
+"""The laws of noise and of private choices: what a draw costs in ε and in ρ, the scale that a budget buys, variances.
 
-Public: a function of the scale and of the sizes of tables. `headwater.secret.noise` draws by it
-(`proofs/joint.md`).
+From ρ to (ε, δ) by `rho_for`; at the end the law of joint noise: points in balls and odds of radii (`proofs/joint.md`).
+Nothing is drawn here: `headwater.secret.noise` draws by these laws.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Private choice of pairs: permute-and-flip over whole-number scores, exactly.
+"""Private choice of pairs over whole-number scores, exactly: permute-and-flip, and the exponential mechanism for ρ.
 
-Candidates are looked at in random order, and the first whose coin falls heads is chosen; the coin of a candidate with
-score ``s`` falls heads with probability ``exp(−(best − s)/scale)``, so the best one's always does (McKenna and Sheldon
-2020). A geometric variable ``G`` with ``P(G ≥ n) = exp(−n/scale)`` decides it: heads if ``G ≥ best − s``. Scores are
-integers and ``G`` is exact, so no rounding takes part.
+In permute-and-flip candidates are looked at in random order, and the first whose coin falls heads is chosen; the coin
+of a candidate with score ``s`` falls heads with probability ``exp(−(best − s)/scale)``, so the best one's always does
+(McKenna and Sheldon 2020). A geometric variable ``G`` with ``P(G ≥ n) = exp(−n/scale)`` decides it: heads if
+``G ≥ best − s``. Scores are integers and ``G`` is exact, so no rounding takes part.
 
 Formal guarantees
 -----------------

@@ -1,7 +1,8 @@
-"""Geometric variables out of random bits, exactly: every binary digit is a coin of a known probability.
+"""Discrete Gaussian and geometric variables out of random bits, exactly. No bits are drawn here: they are given.
 
-Each coin compares random bits with the binary expansion of its probability. Its first 16 bits are compared for many
-draws at once; of a tie, once in 65,536 coins, exact integers decide, with as many bits as it takes (`proofs/noise.md`).
+`GaussianCells` looks words up in a table of cells and accepts or rejects a number in one; `GeometricCoins` makes every
+binary digit a coin of known probability. Floats and the first 16 bits decide nearly all; what is too close for them,
+exact integers decide, with as many bits as it takes (`proofs/gaussian.md`, `noise.md`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The keys of a run: of the protecting noise (secret), of hashes of people (secret), and of releases (public)."""
+"""The only place where protecting randomness is drawn: exact integer noise, each draw a function of key and address.
+
+Laplace and Gaussian draws are made of the coins and tables of `headwater.secret.digits`; joint noise of a radius and
+of uniform points in balls, by the law of `headwater.public.laws` (`proofs/noise.md`, `gaussian.md`, `joint.md`). At the
+end are the keys of a run: of the noise and of hashes of people, which are secret, and of releases, which is public.
+"""
 
 from __future__ import annotations
 

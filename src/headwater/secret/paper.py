@@ -6,7 +6,7 @@ Three observations turn the literal algorithm into this one without changing its
    ``(θ, r, i)``, so it need not be drawn until somebody looks at θ, and looking twice gives the same number.
 2. *Levels that ended need only their totals.* What Algorithm 2 said during a level is forgotten when it ends.
 3. *Between two arrivals nothing changes*, so the moment at which a segment is sealed can be drawn as one number
-   (`headwater.secret.paper`), and for almost every cell that number says at once that it was not.
+   (`Segment`), and for almost every cell that number says at once that it was not.
 
 So an update writes down which cell the point is in, and all the work is done for the cells that a release asks for.
 """
