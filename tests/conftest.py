@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,6 +25,19 @@ SLOW = {
     "test_sound.py", "test_survival.py", "test_tables.py", "test_trouble.py", "test_values.py", "test_windows.py",
 }  # fmt: skip
 """By name, wherever they lie. A single slow test of another file is marked where it stands."""
+
+
+_LEDGERS, _numbers = Path(tempfile.gettempdir()) / f"headwater-ledgers-{os.getpid()}", count()
+os.environ["XDG_STATE_HOME"] = str(_LEDGERS / "shared")
+
+
+@pytest.fixture(autouse=True)
+def _no_test_knows_what_others_have_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(_LEDGERS / str(next(_numbers))))
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_LEDGERS, ignore_errors=True)
 
 
 def pytest_configure() -> None:

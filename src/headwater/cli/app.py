@@ -16,6 +16,7 @@ from headwater.cli.console import complain, out, say
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.options import INTEGER, BadRows
 from headwater.public.schema import Schema
+from headwater.run import spent as ledger
 from headwater.secret.read.draft import draft
 
 app = typer.Typer(
@@ -54,6 +55,24 @@ def token(
     else:
         for token in tokens.read(file):
             say(f"{token.id}  {token.role:5}  {token.run}")
+
+
+@reports_errors
+def spent() -> None:
+    """List what runs of this user have spent, by input: an input is known by its first records, not by its name.
+
+    Runs of `headwater run` on files and standard input are written down; not those on topics, of a service, on Spark,
+    or in Python, nor those with --seed.
+
+    Example: headwater spent
+    """
+    inputs = ledger.by_input()
+    for runs in inputs:
+        say(f"{ledger.cost(runs)} on one input, by {len(runs)} run{'s' * (len(runs) > 1)}:", style="bold")
+        for one in runs:
+            say(f"  {one.at}  {ledger.cost([one])}  {one.out}")
+    if not inputs:
+        say(f"nothing is written down in {ledger.folder()}")
 
 
 @reports_errors
@@ -160,6 +179,7 @@ for _name, _command, _summary in (  # a summary fits on a line of the list of co
     ("token", token, "Make a token for a service, or revoke one."),
     ("release", release.command, "Publish once more from a state: all, or a window."),
     ("report", report.command, "Draw how the releases of a run grew, on one page."),
+    ("spent", spent, "List what was spent on which input."),
     ("info", info.command, "Say what a release, a state or a schema is."),
     ("schema", schema, "Draft a schema from the columns of a file."),
     ("evaluate", evaluate, "Compare a synthetic table with the real one."),

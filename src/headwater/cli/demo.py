@@ -41,7 +41,7 @@ def command(
     Example: headwater demo --out headwater-demo
     """
     if fresh:
-        for old in ("releases", "releases.state", "releases.state.lock"):
+        for old in ("releases", *(f"releases.state{end}" for end in ("", ".lock", ".measured"))):
             place = folder / old
             shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,9 +52,10 @@ def command(
     if live:
         _serve(data, schema, releases, epsilon, port)
         return
-    how = f"--epsilon {epsilon:g} --out {releases} --every 20000 --expect {_FLIGHTS}"
+    how = f"--again --epsilon {epsilon:g} --out {releases} --every 20000 --expect {_FLIGHTS}"
     say(f"\n$ headwater run {data} --schema {schema} {how}\n")
-    run.command(inputs=[str(data)], schema=schema, epsilon=epsilon, out_=releases, every="20000", expect=_FLIGHTS)
+    records = {"inputs": [str(data)], "again": True}  # public ones: no ε is spent on anybody
+    run.command(**records, schema=schema, epsilon=epsilon, out_=releases, every="20000", expect=_FLIGHTS)
     say(f'\n$ headwater report {releases} --out {page} --against {data} --public --name "{_NAME}"\n')
     report.command(releases, out_=page, against=[str(data)], public=True, name=_NAME)
     say(f"\nlook at {page.resolve()} in a browser", style="bold")

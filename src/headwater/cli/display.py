@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
+
+import typer
 
 from headwater.cli.console import complain, out, say
 from headwater.public import protocol as registry
@@ -53,6 +56,18 @@ class Display:
             self._tally, self._quarantine = self._run.tally, self._run.quarantine
         if self._live:
             self._live.update(f"{self._t:,} records, {self._rate():,.0f} a second")
+
+    def asks(self, said: str) -> bool:
+        """Whether somebody at a terminal says that the run shall begin."""
+        if not (out.is_terminal and sys.stdin.isatty()):
+            return False
+        if self._live:
+            self._live.stop()
+        complain(said, "yellow", "warning:")
+        answer = typer.confirm("Begin all the same?")
+        if self._live:
+            self._live.start()
+        return answer
 
     def show(self, published: Published) -> None:
         """Show a new release. The first one of a run warns if it says little."""

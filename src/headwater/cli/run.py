@@ -22,7 +22,7 @@ from headwater.public.outlook import outlook
 from headwater.public.schema import InputSchema, Schema
 from headwater.public.tables import pyarrow
 from headwater.public.tally import policy_of
-from headwater.run import Run, RunConfig, Schedule, feed
+from headwater.run import Run, RunConfig, Schedule, feed, spent
 from headwater.run.config import limit
 from headwater.run.feed import MEASURE_EVERY
 from headwater.run.lock import StateInUseError, StoreError
@@ -61,6 +61,9 @@ def command(
     kafka: Annotated[str | None, typer.Option(help="HOST:PORT of brokers: read a topic instead of files.")] = None,
     topic: Annotated[str | None, typer.Option(help="The topic to read, with --kafka.")] = None,
     topic_format: Annotated[str, typer.Option(help="Of the values of a topic: json or csv.")] = "json",
+    again: Annotated[
+        bool, typer.Option("--again", help="Begin although earlier runs have spent ε on this input: the costs add up.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="For tests only: a seeded run protects nobody.", **INTEGER)] = None,
     how: RunOptions,
 ) -> None:
@@ -108,9 +111,13 @@ def command(
                             "batch_rows": 1 << 17,  # fewer, larger commits; an idle input ends a batch earlier
                         }
                         records = known if whose is None else InputSchema(known, whose.column)
-                        with open_source(inputs or [], records, run.position("input"), **written) as source:
+                        shown: dict[str, Any] = {"measure_every": measure_every, "progress": display.update}
+                        with (
+                            open_source(inputs or [], records, run.position("input"), **written) as source,
+                            spent.noted(run, lambda earlier: _confirm(run, earlier, again, display), _warn) as first,
+                        ):
                             stop.source = source
-                            feed(run, source, bad_rows=policy, measure_every=measure_every, progress=display.update)
+                            feed(run, source, bad_rows=policy, first=None if seed is not None else first, **shown)
                 finally:
                     with suppress(StoreError):  # then nothing more can be known
                         display.update()
@@ -119,6 +126,23 @@ def command(
     display.summarize(how.out_, kept, stopped=stop.stopped, left=stop.left)
     if stop.stopped and not follow and kafka is None:
         raise typer.Exit(int(Exit.INTERRUPTED))
+
+
+def _warn(text: str) -> None:
+    complain(text, "yellow", "warning:")
+
+
+def _confirm(run: Run, earlier: list[spent.Spent], again: bool, display: Display) -> None:
+    """Say what earlier runs have spent on the same records, and ask whether to go on."""
+    runs = f"{len(earlier)} earlier run" + "s" * (len(earlier) > 1)
+    said = (
+        f"{runs} began with the same records and spent {spent.cost(earlier)} on them (the last at {earlier[-1].at}, "
+        f"into {earlier[-1].out}); with this one {spent.cost([*earlier, run.guarantee])} are spent on them in all"
+    )
+    if again:
+        _warn(said)
+    elif not display.asks(said):
+        raise ValueError(f"{said}. Go on with an earlier run (its --out and --state), or begin this one with --again")
 
 
 def _look_ahead(config: RunConfig, expect: int) -> None:
@@ -131,7 +155,7 @@ def _look_ahead(config: RunConfig, expect: int) -> None:
         each |= {"records_per_person": config.person.records, "records_per_bucket": config.person.per_bucket}
     likely = outlook(config.schema, epsilon=config.epsilon, records=expect, expect=expect, **each)
     if likely.poor:
-        complain(str(likely), "yellow", "warning:")
+        _warn(str(likely))
     else:
         say(str(likely))
 

@@ -36,6 +36,7 @@ def feed(
     measure_every: float = MEASURE_EVERY,
     clock: Callable[[], float] = time.monotonic,
     progress: Callable[[], None] = lambda: None,
+    first: Callable[[Lines], None] | None = None,
 ) -> None:
     """Take everything that a source gives, publish whenever it is due, and once more at the end.
 
@@ -59,10 +60,16 @@ def feed(
         The time in seconds; its start does not matter.
     progress
         Called after each batch.
+    first
+        Called with the first batch, before anything of it counts.
     """
     run.publish_if_due(clock())
     measured = clock()
-    encoded = _encoded(source, run.encoder(bad_rows))
+    batches_in = iter(source)
+    if first is not None and (begin := next((batch for batch in batches_in if batch is not None), None)) is not None:
+        first(begin)
+        batches_in = chain([begin], batches_in)
+    encoded = _encoded(batches_in, run.encoder(bad_rows))
     with closing(_ahead(encoded) if getattr(source, "complete", False) else encoded) as batches:
         for batch in batches:
             if batch is not None:
