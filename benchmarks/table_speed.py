@@ -108,7 +108,7 @@ def measure(rows: int) -> list[dict[str, Any]]:
         run = ["-m", "headwater.cli", "run", "in.csv", "--schema", "s.toml", "--epsilon", "1", "--every", str(rows)]
         for turn in range(REPEATS):
             for side, times in found.items():
-                ours = [*run, "--mechanism", side, "--out", f"{side}{turn}"]
+                ours = [*run, "--again", "--mechanism", side, "--out", f"{side}{turn}"]
                 program = ["baseline.py", "in.csv"] if side == "baseline" else ours
                 times.append(timed([sys.executable, *program], folder))
     best = {}

@@ -120,7 +120,7 @@ def test_a_run_goes_on_with_what_it_was_told_to_expect_and_says_so(here: Path) -
     other = run("wide", "--expect", 500)
     assert other.exit_code == Exit.STATE
     assert "another expect (--expect 400);" in " ".join(other.output.split())
-    assert run("wide", "--out", "unplanned").exit_code == 0
+    assert run("wide", "--out", "unplanned", "--again").exit_code == 0
     assert "expect" not in call("info", "unplanned.state").output
     late = run("wide", "--out", "unplanned", "--expect", 500)
     assert late.exit_code == Exit.STATE

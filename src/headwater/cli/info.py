@@ -14,6 +14,7 @@ from headwater.cli.display import say_tally
 from headwater.cli.exit_codes import reports_errors
 from headwater.public.budget import Guarantee
 from headwater.public.folder import folders, has_table, read_card
+from headwater.public.protocol import AnySchema
 from headwater.public.release import Release, expected_of
 from headwater.public.schema import Schema, schema_from_dict
 from headwater.public.tally import Tally
@@ -40,7 +41,7 @@ def command(
     if path.is_dir():
         _releases([path] if (path / "card.json").exists() else folders(path), path)
     elif path.suffix in (".toml", ".json"):
-        say(str(Schema.load(path)))
+        _columns(Schema.load(path))
     elif _begins(path, b"headwater release"):
         release = Release.load(path)
         say(f"{release}: {release.expected_error()}")
@@ -60,6 +61,7 @@ def command(
 def _run(synth: Synthesizer, tally: Tally | None, path: Path, plan: bool) -> None:
     """A run that nobody has open."""
     _print(status_of(synth.state.facts()), f"{path} (state: secret)")
+    _columns(synth.schema)
     say_tally(synth.tally if tally is None else tally, None)
     if plan:
         out.print(shown(str(synth.plan())))
@@ -68,7 +70,8 @@ def _run(synth: Synthesizer, tally: Tally | None, path: Path, plan: bool) -> Non
 def _moment(path: Path, title: str, plan: bool) -> None:
     """The last moment that a run has kept."""
     moment = Moment.read(path)
-    _print(moment.status() | {"moment": f"the last one that was kept, of {moment.t:,} records"}, title)
+    _print(status_of(moment.facts) | {"moment": f"the last one that was kept, of {moment.t:,} records"}, title)
+    _columns(schema_from_dict(moment.facts["schema"]))
     if plan:
         out.print(shown(str(moment.plan())))
 
@@ -102,16 +105,25 @@ def _releases(places: list[Path], folder: Path) -> None:
 def _release(place: Path) -> None:
     card = read_card(place)
     expected, (start, end) = expected_of(card), card["span"]
-    card["schema"] = str(schema_from_dict(card["schema"]))
+    schema = schema_from_dict(card.pop("schema"))
     card |= {"span": f"records {start + 1} to {end}", "expected_error": str(expected)}
     if not has_table(place):
         card["data"] += " (removed: only this card is left)"
     plain = {name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in card.items()}
     _print({name: plain[name] for name, value in card.items() if value is not None}, str(place))
+    _columns(schema)
     if expected.parts:
         say("  expected error of one column and of their mean, typical and in nine cases of ten:")
         for name, (typical, upper) in sorted(expected.parts.items(), key=lambda part: -part[1][0]):
             say(f"    {typical:<8.2g} {upper:<8.2g} {name}")
+
+
+def _columns(schema: AnySchema) -> None:
+    """A schema, a column a line."""
+    columns = schema.columns.items() if isinstance(schema, Schema) else [("points", schema)]
+    width = max(len(name) for name, _ in columns)
+    for name, column in columns:
+        say(f"  {name:<{width}}  {column!r}")
 
 
 def _begins(path: Path, head: bytes) -> bool:

@@ -68,10 +68,6 @@ class Moment:
     def guarantee(self) -> Guarantee:
         return Guarantee(**self.facts["guarantee"])
 
-    def status(self) -> dict[str, str]:
-        """The run in words, by name."""
-        return status_of(self.facts)
-
     def plan(self) -> object:
         """The buckets and budgets to come, to be printed."""
         facts = self.facts
@@ -93,13 +89,11 @@ class Moment:
 
 def status_of(facts: Mapping[str, Any]) -> dict[str, str]:
     """What everybody may know of a run (`Synthesizer.facts`), in words by name."""
-    schema = schema_from_dict(facts["schema"])
     rows = {
         "records": f"{facts['t']:,}",
         "guarantee": str(Guarantee(**facts["guarantee"])),
         "mechanism": facts["mechanism"],
-        "chosen": registry.reason(facts["mechanism"], schema),
-        "schema": str(schema),
+        "chosen": registry.reason(facts["mechanism"], schema_from_dict(facts["schema"])),
     }
     return rows if facts["expect"] is None else rows | {"expect": f"{facts['expect']:,} records"}
 

@@ -275,13 +275,7 @@ class Run:
     # ---- records in: keep, then count
 
     def policy(self, bad_rows: str | None = None) -> str:
-        """What happens to bad rows from now on, as `take` has it. Releases state it: it is no secret.
-
-        Parameters
-        ----------
-        bad_rows
-            A policy of `headwater.public.tally`; unless given, what the schema says.
-        """
+        """What happens to bad rows from now on; unless given, what the schema says. Releases state it: public."""
         policy = policy_of(bad_rows, self.schema)
         if policy == "quarantine" and not self.quarantine:
             raise ValueError("bad rows can be put in quarantine only with a state; use bad_rows='null' without one")
@@ -292,29 +286,15 @@ class Run:
 
     @property
     def _in_force(self) -> str | None:
-        found: str | None = self._state.position(POLICY)
-        return found or getattr(self.schema, "bad_rows", None)
+        found: str | None = self._state.position(POLICY) or getattr(self.schema, "bad_rows", None)
+        return found
 
     def encode(self, table: object, *, bad_rows: str | None = None) -> Batch:
-        """What `take` keeps of a table, or of records that were read from a file.
-
-        Parameters
-        ----------
-        table
-            Any kind of table that the schema reads, or a batch of `headwater.secret.read`, read under the same policy.
-        bad_rows
-            As for `take`.
-        """
+        """What `take` keeps of a table, or of records that were read from a file."""
         return self.encoder(bad_rows)(table)
 
     def encoder(self, bad_rows: str | None = None) -> Callable[[object], Batch]:
-        """`encode` for another thread: it does not wait while records are counted, for it uses none of them.
-
-        Parameters
-        ----------
-        bad_rows
-            As for `take`.
-        """
+        """`encode` for another thread: it does not wait while records are counted, for it uses none of them."""
         state, policy = self.synth.state, self.policy(bad_rows)
 
         def encode(table: object) -> Batch:
@@ -372,13 +352,7 @@ class Run:
                 return first + checked.records
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
-        """Keep positions without records, such as that a file was read to its end.
-
-        Parameters
-        ----------
-        position
-            As for `take`.
-        """
+        """Keep positions without records, such as that a file was read to its end."""
         with self._step():
             self._state.append(None, _own(position))
 
@@ -428,11 +402,11 @@ class Run:
 
     def _of_bad_rows(self, batch: Batch, t: int) -> dict[str, Any]:
         """What is to be kept of the bad rows of a batch, with it: the tally, and how long their file is then."""
-        kept, before = dict[str, Any](), self.position(TALLY)
+        kept, before = dict[str, Any](), self._state.position(TALLY)
         if batch.tally.bad or batch.tally.columns or before:
             kept[TALLY] = ((Tally.from_dict(before) if before else Tally(t)) + batch.tally).to_dict()
         if batch.bad and (path := self.quarantine):
-            known = self.position(QUARANTINE) or 0
+            known = self._state.position(QUARANTINE) or 0
             size = path.stat().st_size if path.exists() else 0
             if size < known:  # somebody has taken it away: begin anew, and note that before anything is written
                 known = size
@@ -513,15 +487,7 @@ class Run:
             return self._show(sink, self._begin(sink.location, last, since))
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
-        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε.
-
-        Parameters
-        ----------
-        last
-            Only about the last so many records.
-        since
-            Only about the records after the first so many.
-        """
+        """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε."""
         return self._begin(None, last, since)()
 
     def measure(self) -> None:
