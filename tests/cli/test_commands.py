@@ -172,7 +172,7 @@ def test_a_release_is_not_published_again_in_another_format(trips: Path) -> None
     assert refused.exit_code != 0
     assert "in another format or so long ago" in " ".join(refused.output.split())
     (folder,) = (trips / "windows").iterdir()
-    assert sorted(path.name for path in folder.iterdir()) == ["card.json", "data.parquet"]
+    assert sorted(path.name for path in folder.iterdir()) == ["card.json", "data.parquet", "measured.parquet"]
 
 
 @pytest.mark.slow

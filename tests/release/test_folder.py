@@ -26,7 +26,7 @@ def release(n: int = 300, last: int | None = None, mechanism: str = "cascade") -
 
 def test_a_release_is_a_table_and_a_card_that_matches_it(tmp_path: Path) -> None:
     place = publish(release(), tmp_path / "out")
-    assert sorted(path.name for path in place.iterdir()) == ["card.json", "data.parquet"]
+    assert sorted(path.name for path in place.iterdir()) == ["card.json", "data.parquet", "measured.parquet"]
     card = read_card(place)
     data = (place / "data.parquet").read_bytes()
     assert card["sha256"] == hashlib.sha256(data).hexdigest()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headwater import __version__
+from headwater.public import measurements
 from headwater.public import protocol as registry
 from headwater.public.budget import Guarantee
 from headwater.public.build import in_text
@@ -28,6 +29,7 @@ from headwater.public.cube import UnitCube
 from headwater.public.errors import is_unicode
 from headwater.public.files import FileRefusedError, sync
 from headwater.public.partition import Points
+from headwater.public.protocol import AnySchema, Measured
 from headwater.public.tables import pyarrow
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 _HIDDEN = ".release-"
 SAMPLED = "The table is a random sample of the release's rows; the expected error is that of the whole release."
+
+
+MEASURED = "The noisy counts that it was made from are beside it: they are as public as the table is."
 
 
 def name_of(release: Release) -> str:
@@ -76,13 +81,18 @@ def publish(
             rows = _rows_of(there, rows)  # it may have been published under another limit
         rows = None if rows is None or rows >= len(release) else rows
         write_table(release.tables("arrow", n=rows), data, format, release.schema)
+        measured = hidden / measurements.NAME if measurements.can_tell(release) else None
         if place.exists():
             _refuse_other_content(there, data, release)
             return place
         data.chmod(0o644)
+        if measured is not None:
+            measurements.write(release, measured)
+            measured.chmod(0o644)
+            sync(measured)
         with ThreadPoolExecutor(1, "headwater-sync") as thread:
             synced = thread.submit(sync, data)  # while its digest is computed, which takes as long
-            text = json.dumps(card_of(release, data, run, rows), indent=2, ensure_ascii=False) + "\n"
+            text = json.dumps(card_of(release, data, run, rows, measured), indent=2, ensure_ascii=False) + "\n"
             card = hidden / "card.json"
             card.write_text(text, encoding="utf-8")
             card.chmod(0o644)
@@ -141,12 +151,22 @@ def prune(out: str | os.PathLike[str], keep: int) -> None:
             continue
         for format_ in RELEASE_FORMATS:
             (folder / f"data.{format_}").unlink(missing_ok=True)
+        (folder / measurements.NAME).unlink(missing_ok=True)
 
 
-def card_of(release: Release, data: Path, run: str = "", rows: int | None = None) -> dict[str, Any]:
+def card_of(
+    release: Release, data: Path, run: str = "", rows: int | None = None, measured: Path | None = None
+) -> dict[str, Any]:
     facts = facts_of(release, run, rows)
     note = facts.pop("note")
-    return {**facts, "data": data.name, "sha256": _digest(data), "note": note}
+    counts = {} if measured is None else {"measured": measured.name, "measured_sha256": _digest(measured)}
+    return {
+        **facts,
+        "data": data.name,
+        "sha256": _digest(data),
+        **counts,
+        "note": f"{note} {MEASURED}" if counts else note,
+    }
 
 
 def facts_of(release: Release, run: str = "", rows: int | None = None) -> dict[str, Any]:
@@ -239,7 +259,8 @@ def read_card(folder: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileRefusedError(f"{path}: this card was written by a newer version of Headwater; upgrade to read it")
     if lacking := _NEEDED - card.keys():
         raise FileRefusedError(f"{path}: the card lacks {', '.join(sorted(lacking))}; it was altered")
-    for key, fits in _ENTRIES.items():
+    optional = {key: fits for key, fits in _OPTIONAL.items() if "measured" in card}
+    for key, fits in (_ENTRIES | optional).items():
         if key not in card or not fits(card[key]):
             raise FileRefusedError(f"{path}: the card is damaged: {key!r} is not what it should be")
     return dict(card)
@@ -285,6 +306,7 @@ _ENTRIES: dict[str, Callable[[Any], bool]] = {
     "data": _file,
     "sha256": _text,
 }
+_OPTIONAL: dict[str, Callable[[Any], bool]] = {"measured": _file, "measured_sha256": _text}
 
 
 RELEASE_FORMATS = ("parquet", "csv")
@@ -331,6 +353,14 @@ def has_table(folder: str | os.PathLike[str]) -> bool:
 def read_rows(folder: str | os.PathLike[str], card: Mapping[str, Any], schema: Any) -> Points:  # noqa: ANN401
     """The rows of a release in the schema's cube, in the order of the table."""
     path = Path(folder) / card["data"]
+    points = read_table(path, _checked(path, card["sha256"]), schema)
+    if len(points) != card["rows"]:
+        raise FileRefusedError(f"{path}: {len(points):,} rows, but the card says {card['rows']:,}")
+    return points
+
+
+def _checked(path: Path, digest: str) -> bytes:
+    """The content of a file of a release."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -338,12 +368,21 @@ def read_rows(folder: str | os.PathLike[str], card: Mapping[str, Any], schema: A
         raise FileRefusedError(f"{path}: {problem}") from None
     except OSError as error:
         raise FileRefusedError(f"{path}: the data of this release cannot be read: {error.strerror}") from error
-    if hashlib.sha256(data).hexdigest() != card["sha256"]:
+    if hashlib.sha256(data).hexdigest() != digest:
         raise FileRefusedError(f"{path}: the checksum on the card does not match: the file was cut short or altered")
-    points = read_table(path, data, schema)
-    if len(points) != card["rows"]:
-        raise FileRefusedError(f"{path}: {len(points):,} rows, but the card says {card['rows']:,}")
-    return points
+    return data
+
+
+def read_measured(
+    folder: str | os.PathLike[str], card: Mapping[str, Any], schema: AnySchema
+) -> tuple[Measured, int] | None:
+    """What a release was measured from, and its seed; None if its folder does not say."""
+    if "measured" not in card:
+        return None
+    _checked(Path(folder) / card["data"], card["sha256"])
+    path = Path(folder) / measurements.NAME
+    data = _checked(path, card["measured_sha256"])
+    return measurements.read(path, data, card["mechanism"], schema)
 
 
 def read_table(path: Path, data: bytes, schema: Any) -> Points:  # noqa: ANN401

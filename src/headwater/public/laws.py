@@ -186,6 +186,14 @@ def scale_for(cost: float | Fraction) -> float:
         scale = math.nextafter(scale, math.inf)
 
 
+def laplace_scale(variance: float) -> float:
+    """The scale of integer Laplace noise of a variance."""
+    if variance < 1e-9:
+        return NARROWEST
+    odds = 1 + 1 / variance
+    return -1 / math.log(1 / (odds + math.sqrt(odds**2 - 1)))
+
+
 NARROWEST = 2.0**-20
 """The smallest scale: all noise is zero."""
 

@@ -19,7 +19,7 @@ from headwater.public.answers import Answers, AnswerTable, By, Where
 from headwater.public.budget import Guarantee
 from headwater.public.chunks import in_parallel
 from headwater.public.cube import UnitCube
-from headwater.public.folder import read_card, read_rows, write_table
+from headwater.public.folder import read_card, read_measured, read_rows, write_table
 from headwater.public.laws import IntegerLaplace
 from headwater.public.partition import Points
 from headwater.public.protocol import (
@@ -373,7 +373,7 @@ class Release:
             yield self.schema.decode(_rows(points, order[start : start + rows]), kind or self.kind)
 
     def _shuffled(self) -> tuple[Points, NDArray[np.int64]]:
-        if self.card is not None:  # a table that was shuffled when it was published
+        if isinstance(self.model, TableModel):  # a table that was shuffled when it was published
             return self.points(), np.arange(len(self))
         return in_parallel(len(self), self.points, lambda: np.random.default_rng([self.seed, 2]).permutation(len(self)))
 
@@ -444,8 +444,14 @@ def _of_folder(path: str | os.PathLike[str]) -> Release:
         files.need(end == facts.t, "span")
         files.need(card["rows"] <= end - start, "rows")
         expected = expected_of(card)
-    model = TableModel(read_rows(path, card, facts.schema), expected)
-    return Release(facts, start, model, 0, None if isinstance(facts.schema, UnitCube) else "arrow", card)
+    kind = None if isinstance(facts.schema, UnitCube) else "arrow"
+    if (found := read_measured(path, card, facts.schema)) is None:
+        return Release(facts, start, TableModel(read_rows(path, card, facts.schema), expected), 0, kind, card)
+    measured, seed = found
+    with files.assembling(str(path)):
+        model = registry.model(facts.mechanism).fit(measured, facts.schema, seed)
+        files.need(measured.start == start and model.records == facts.t - start, "measured")
+    return Release(facts, start, model, seed, kind, card, measured)
 
 
 def _facts(header: dict[str, Any]) -> Facts:

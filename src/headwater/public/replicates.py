@@ -26,8 +26,10 @@ MOST = 1 << 23
 """Values of all truths and fits together, at most."""
 BLOCKS = 1 << 12
 """That a random measure of a column has, at most."""
-ROUGH = (0.8, 5.0)
+ROUGH = (0.8, 0.8, 5.0)
 """How even the halves of a random measure are: as spiky as columns of round values, or as smooth as heights."""
+ATOMS = 0
+"""Which of these stands for a column all of whose values are round: then each block has one value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ def replicate(model: Model, measured: Any, schema: AnySchema) -> Replicates | No
 
 
 def fresh_laplace(scale: float, size: int, rng: np.random.Generator) -> Integers:
-    heads = -np.expm1(-1 / scale)
+    heads = -np.expm1(-1 / max(scale, 1e-3))
     return rng.geometric(heads, size) - rng.geometric(heads, size)
 
 
@@ -84,8 +86,8 @@ class Arrivals:
     What arrived before a window is any of its records, in another order.
     """
 
-    def __init__(self, rows: int, start: int, records: int, rng: np.random.Generator) -> None:
-        self.rows, self.start, self.records, self.earlier = rows, start, max(records, 1), rng.permutation(rows)
+    def __init__(self, rows: int, start: int, records: int, earlier: Integers) -> None:
+        self.rows, self.start, self.records, self.earlier = rows, start, max(records, 1), earlier
 
     def __call__(self, start: int, end: int) -> Integers:
         first = (start - self.start) * self.rows // self.records
@@ -148,7 +150,8 @@ class Position:
 
     def roughened(self, positions: Floats, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
         """Positions inside their bins as one random measure of the whole column has it."""
-        even = ROUGH[0] if not self.coder.coding.ordered else rng.choice(ROUGH)
+        kind = int(rng.integers(len(ROUGH))) if self.coder.coding.ordered else 1
+        even = ROUGH[kind]
         blocks = min(self.values, BLOCKS)
         mass = np.ones(1)
         while len(mass) < blocks:
@@ -157,14 +160,23 @@ class Position:
         mass = mass[:blocks] + 1e-12
         upper = np.concatenate([[0.0], np.cumsum(mass) / mass.sum()])
         ends = np.linspace(0, self.values, blocks + 1)
-        inside = (positions < self.values) & (high - low > 1)
+        inside = positions < self.values
         first, last = (np.interp(end[inside], ends, upper) for end in (low, high))
         share = (positions[inside] - low[inside]) / (high - low)[inside]
         moved = positions.copy()
-        moved[inside] = np.clip(
-            np.interp(first + share * (last - first), upper, ends), low[inside], np.nextafter(high[inside], 0)
-        )
+        found = np.interp(first + share * (last - first), upper, ends)
+        if kind == ATOMS:
+            start, end = (np.clip(edge, low[inside], high[inside]) for edge in _block(found, self.values / blocks))
+            cell = np.unique(start, return_inverse=True)[1]
+            found = start + rng.random(int(cell.max(initial=0)) + 1)[cell] * (end - start)
+        moved[inside] = np.clip(found, low[inside], np.nextafter(high[inside], 0))
         return moved
+
+
+def _block(found: Floats, wide: float) -> tuple[Floats, Floats]:
+    """Where the blocks that hold these positions begin and end."""
+    start: Floats = np.floor(found / wide) * wide
+    return start, start + wide
 
 
 def positions(schema: AnySchema) -> list[Position]:

@@ -16,6 +16,7 @@ from headwater.public.cascade.history import History, Measured
 from headwater.public.cascade.model import CascadeModel
 from headwater.public.cascade.tree import Tree, possible
 from headwater.public.cells import corners, round_in_order, sample
+from headwater.public.laws import laplace_scale
 from headwater.public.partition import DEEPEST, Cells, Floats, Integers, Points
 from headwater.public.protocol import AnySchema
 from headwater.public.replicates import Arrivals, fresh_laplace, positions, whole
@@ -81,13 +82,13 @@ class CascadeAround:
         """What would have been published of this truth, with fresh noise."""
         cells = self.partition.cells(points, self.partition.deepest)
         whole_ = self.measured
-        arrivals = Arrivals(len(points), whole_.start, whole_.t - whole_.start, rng)
+        arrivals = Arrivals(len(points), whole_.start, whole_.t - whole_.start, rng.permutation(len(points)))
 
         def of_part(part: NoisyCounts) -> NoisyCounts:
             records = arrivals(part.start, part.end)
             times = self.good * part.points / len(records)
             held = whole(_leaves(cells[records], self.partition.deepest, part.tree) * times, rng)
-            counts = held + _fresh(part.variance, len(held), rng)
+            counts = held + fresh_laplace(laplace_scale(part.variance), len(held), rng)
             counts[~possible(part.tree, self.partition)] = 0
             return replace(part, counts=counts, coarse=())
 
@@ -116,11 +117,3 @@ def _leaves(cells: Cells, depth: int, tree: Tree) -> Integers:
     order = np.argsort(first)
     found = order[np.searchsorted(first[order], cells.astype(np.int64), side="right") - 1]
     return np.bincount(found, minlength=tree.size)
-
-
-def _fresh(variance: float, size: int, rng: np.random.Generator) -> Integers:
-    """Integer Laplace noise of this variance."""
-    if variance < 1e-6:
-        return np.zeros(size, dtype=np.int64)
-    odds = 1 + 1 / variance
-    return fresh_laplace(-1 / np.log(odds - np.sqrt(odds**2 - 1)), size, rng)

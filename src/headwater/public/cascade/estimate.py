@@ -21,6 +21,7 @@ from headwater.public.cascade.tree import LEAF, Tree, sibling_groups, uniform_fr
 from headwater.public.partition import DEEPEST, Cells, Flags, Floats, Integers, Partition
 
 ALL = slice(None)
+OPEN = 0.35  # what noise leaves open of a cell that is shrunk to its prior, as a part of its variance
 PRIOR_CELLS = 8.0  # against a group of siblings, the variance fitted to the whole depth counts as this many cells
 SIGNIFICANCE = 2.0  # a depth's excess variance counts only beyond so many of its standard errors
 MAX_SHIFT = 4.0  # no fraction is drawn away from least squares by more than this many deviations of the noise
@@ -83,7 +84,7 @@ def shrink(pool: Pool, prior: Floats, partition: Partition, *, settle: bool = Tr
     if settle:
         mass, fraction = masses_and_fractions(tree, pool.points, shrunk)
         base = base_of(ALL, mass[nodes])
-    return Fractions(tree, fraction, np.where(estimable, keep * noise / np.square(base), 0.0))
+    return Fractions(tree, fraction, np.where(estimable, np.maximum(keep, OPEN) * noise / np.square(base), 0.0))
 
 
 def masses_and_fractions(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from headwater.public.budget import Budget
-from headwater.public.cascade.counts import NoisyCounts, Pool, pack, pool, pools_by_timescale, unpack
+from headwater.public.cascade.counts import EXACT, NoisyCounts, Pool, pack, pool, pools_by_timescale, unpack
 from headwater.public.cascade.estimate import Fractions, latest_fractions, overwritten, shrink
 from headwater.public.cascade.plan import Stage, Timescale, split_thresholds, stage_at, uniform_threshold
-from headwater.public.cascade.tree import LEAF, Tree, children
-from headwater.public.laws import IntegerLaplace
+from headwater.public.cascade.tree import LEAF, Tree, children, unpacked
+from headwater.public.files import need, whole_number
+from headwater.public.laws import DiscreteGaussian, IntegerLaplace, laplace_scale
+from headwater.public.measurements import Row
 from headwater.public.partition import Flags, Floats, Partition, Points
 from headwater.public.protocol import AnySchema, Arrays, Header, Kept, Span, State
 
@@ -161,6 +163,41 @@ class Measured:
     def uncovered(self) -> int:
         """How many points no closed bucket covers."""
         return self.t - self.covered
+
+    def rows(self, gaussian: bool) -> list[Row]:
+        """For a file that anyone can use (`headwater.public.measurements`)."""
+        every, found = tuple(range(self.history.partition.dimension)), list[Row]()
+        law = DiscreteGaussian if gaussian else IntegerLaplace
+        for role, buckets in (("slow", self.history.slow), ("recent", self.history.recent), ("fast", self.fast)):
+            for bucket in buckets:
+                for number, part in enumerate(bucket.parts):
+                    splits = np.concatenate(part.tree.splits).astype(np.int64)
+                    scale = math.sqrt(part.variance) if gaussian else laplace_scale(part.variance)
+                    noise = law.name, scale, part.variance
+                    place = part.start, part.end, (), splits
+                    found.append(Row(every, *place, part.counts, *noise, role=f"{role} {number}"))
+        return found
+
+    def facts(self) -> dict[str, Any]:
+        return {"epsilon": self.history.epsilon, "covered": self.covered}
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], facts: Mapping[str, Any], schema: AnySchema) -> Measured:
+        partition, buckets = schema.partition, dict[str, list[NoisyCounts]](slow=[], recent=[], fast=[])
+        trees = unpacked(np.concatenate([np.empty(0, bool), *(row.splits.astype(bool) for row in rows)]))
+        for row in rows:
+            role, number = row.role.split()
+            tree = next(trees)
+            need(sum(map(len, tree.splits)) == len(row.splits) and tree.size == len(row.counts), "splits")
+            one = NoisyCounts(row.start, row.end, tree, row.counts, max(row.variance, EXACT))
+            if int(number):
+                last = buckets[role].pop()
+                one = replace(last, coarse=(*last.coarse, one))
+            buckets[role].append(one)
+        slow = tuple(buckets["slow"])
+        need(whole_number(facts["covered"], "covered") <= facts["t"], "covered")
+        history = History(partition, float(facts["epsilon"]), slow, tuple(buckets["recent"]), pool(slow, partition))
+        return cls(facts["t"], facts["start"], facts["covered"], history, tuple(buckets["fast"]))
 
     def bins(self, axes: Sequence[int]) -> dict[int, Floats] | None:
         """Where cells begin, as coordinates, at the depth that most records are told apart at."""

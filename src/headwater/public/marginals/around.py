@@ -45,6 +45,10 @@ MOST, UNKNOWN = 0.07, 0.12
 """The same at most; and where no pair was measured."""
 TELLING = 1 / 50
 """Tables of a smaller part of the precision of the best one do not say where bins end."""
+TIMES = 8
+"""Parts of a release between which it is seen how far columns move."""
+MOVING = 1.0
+"""How much of that cannot be foreseen."""
 INSIDE = (0.3, 1.5)
 """How much of the dependence between bins goes on inside them."""
 
@@ -90,8 +94,11 @@ class MarginalsAround:
         """Records in order of arrival."""
         points = self.model.arrivals(self.rows, rng)
         codes = encode(points, self.schema).T.astype(np.int64)
-        chosen = select(Perturbed(self, codes, rng).weights(), np.arange(self.rows), self.rows, rng)
+        perturbed = Perturbed(self, codes, rng)
+        chosen = select(perturbed.weights(), np.arange(self.rows), self.rows, rng)
         points, codes = points[chosen], codes[:, chosen]
+        earlier = np.exp(perturbed.tilts(self.rows)[1])[chosen]
+        self.earlier = select(earlier / earlier.sum(), rng.permutation(self.rows), self.rows, rng)
         places = np.array([one.of(points[:, column], rng) for column, one in enumerate(self.positions)])
         places = self._together(places, codes, rng)
         for column, (position, edges) in enumerate(zip(self.positions, self.finest, strict=True)):
@@ -154,7 +161,9 @@ class MarginalsAround:
         """What would have been published of this truth, with fresh noise."""
         codes, found = encode(points, self.schema).T.astype(np.int64), list[NoisyTable]()
         known: dict[tuple[int, bytes], Integers] = {}
-        arrivals = Arrivals(len(points), self.measured.start, self.measured.t - self.measured.start, rng)
+        arrivals = Arrivals(
+            len(points), self.measured.start, self.measured.t - self.measured.start, rng.permutation(self.earlier)
+        )
         noise = self._joint_noise(rng)
         for number, table in enumerate(self.tables):
             records = arrivals(table.start, table.end)
@@ -258,8 +267,30 @@ class Perturbed:
                 left, right = (self.score(c, self.base[c]) for c in (a, b))
                 self.counts *= np.maximum(1 + far * left[self.bins[a]] * right[self.bins[b]], 0.05)
 
+    def tilts(self, rows: int) -> tuple[Floats, Floats]:
+        """How much likelier each record is at its time, and before a window, in streams that move as this one does.
+
+        Each column moves along random scores, from one of `TIMES` to the next as far as it did in the release.
+        """
+        window = self.around.measured.t - self.around.measured.start
+        gap = np.sqrt(TIMES * min(self.around.measured.start / max(window, 1), 1.0))
+        now, before, time = np.zeros(rows), np.zeros(rows), np.arange(rows) * TIMES // rows
+        for column, bins in enumerate(self.bins):
+            size = len(self.base[column])
+            shares = np.bincount(time * size + bins, minlength=TIMES * size).reshape(TIMES, size) * (TIMES / rows)
+            moved = (np.diff(shares, axis=0) ** 2 / np.maximum(self.base[column], 1e-9)).sum(1).mean()
+            step = MOVING * np.sqrt(max(moved - 2 * size * TIMES / rows, 0.0))
+            if not step or rows < TIMES:
+                continue
+            path = np.concatenate([[0.0], np.cumsum(self.rng.normal(size=TIMES - 1))])
+            now += np.clip(step * self.score(column, self.base[column])[bins] * (path - path.mean())[time], -2, 2)
+            score = self.score(column, self.base[column])[bins]
+            before += np.clip(step * gap * score * self.rng.normal(), -2, 2)
+        return now, before
+
     def weights(self) -> Floats:
-        counts = self.counts / self.counts.mean()
+        counts = self.counts * np.exp(self.tilts(len(self.counts))[0])
+        counts /= counts.mean()
         return rake(self.constraints, len(counts), PASSES, counts)[0]
 
     def pair(

@@ -30,7 +30,7 @@ class Constraint:
 
 
 def rake(
-    constraints: Sequence[Constraint], records: int, passes: int, counts: NDArray[np.int64] | None = None
+    constraints: Sequence[Constraint], records: int, passes: int, counts: Floats | NDArray[np.int64] | None = None
 ) -> tuple[Floats, list[Floats]]:
     """Weights of records that nearly meet all constraints, and the factor of every cell that led to them."""
     weights = np.full(records, 1 / records) if counts is None else counts / records

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from headwater.public.budget import Budget
 from headwater.public.files import need
-from headwater.public.laws import IntegerLaplace
+from headwater.public.laws import DiscreteGaussian, IntegerLaplace, JointLaplace
 from headwater.public.marginals.codes import Coding, coders, codings, encode
 from headwater.public.marginals.tree import Pair
+from headwater.public.measurements import Row
 from headwater.public.partition import Floats, Integers, Points
 from headwater.public.protocol import AnySchema, Arrays, Header, Kept, Span, State
 
@@ -68,6 +69,7 @@ class Closing:
     outlook: Outlook
 
 
+_NO_TREE = np.empty(0, dtype=np.int64)
 _NONE = -(1 << 62)  # stands for a number of records that was not asked for
 
 
@@ -158,6 +160,34 @@ class Measured:
     def after(self, since: int) -> Measured:
         start = max((table.start for table in self.tables if table.start <= since), default=0)
         return replace(self, start=start if since else 0)
+
+    def rows(self, _: bool) -> list[Row]:
+        """For a file that anyone can use (`headwater.public.measurements`)."""
+        laws = {True: DiscreteGaussian.name, False: IntegerLaplace.name}
+        return [
+            Row(
+                table.columns, table.start, table.end, table.edges, _NO_TREE, table.counts.ravel(),
+                JointLaplace.name if table.joint else laws[table.gaussian],
+                table.scale, table.variance, table.joint, table.present,
+            )
+            for table in self.tables
+        ]  # fmt: skip
+
+    def facts(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon}
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], facts: Mapping[str, Any], schema: AnySchema) -> Measured:
+        of_columns, tables = codings(schema), list[NoisyTable]()
+        for row in rows:
+            need(1 <= len(row.columns) == len(row.edges), "columns")
+            for column, codes in zip(row.columns, row.edges, strict=True):
+                need(codes[-1] < of_columns[column].size, "codes")
+            gaussian, shape = row.law == DiscreteGaussian.name, tuple(map(len, row.edges))
+            counts = row.counts.reshape(shape)
+            place = row.columns, row.start, row.end, row.edges
+            tables.append(NoisyTable(*place, counts, row.scale, row.variance, gaussian, row.joint, row.present))
+        return cls(facts["t"], facts["start"], float(facts["epsilon"]), of_columns, tuple(tables), schema)
 
     def bins(self, axes: Sequence[int]) -> dict[int, Floats] | None:
         """Where bins begin, as coordinates, in the most precise counts that tell all these columns apart together."""
