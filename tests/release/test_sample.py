@@ -78,7 +78,7 @@ def test_lists_of_values_that_hardly_any_record_has_are_refused() -> None:
     synth = hw.Synthesizer(hw.Schema(only=hw.Category("a", "b", "c")), epsilon=1000.0, seed=1)
     synth.update({"only": ["b"] * 5000})
     with pytest.raises(ValueError, match="hardly any record of the listed values"):
-        synth.release().sample(3, where={"only": ["a", "c"]})
+        synth.release().sample(3, where={"only": ["a", "c"]}, invent=True)
 
 
 def test_conditions_keep_the_dependence_between_columns() -> None:
@@ -128,8 +128,14 @@ def test_a_value_that_is_not_listed_is_not_taken_for_other(where: Any) -> None: 
 def test_a_condition_that_no_record_fulfils_is_said_so() -> None:
     synth = hw.Synthesizer(hw.Schema(only=hw.Category("a", "b")), epsilon=1000.0, seed=1)
     synth.update({"only": ["a"] * 5000})
-    with pytest.raises(ValueError, match="holds no record"):
-        synth.release().sample(3, where={"only": "b"})
+    for invent, message in ((False, "known to exist"), (True, "holds no record")):
+        with pytest.raises(ValueError, match=message):
+            synth.release().sample(3, where={"only": "b"}, invent=invent)
+
+
+def test_without_a_number_there_are_as_many_records_as_the_release_has_of_them() -> None:
+    one = release()
+    assert len(one.sample(where={"payment": "cash"}, kind="pandas")) == (one.to_pandas().payment == "cash").sum()
 
 
 def test_a_release_goes_into_frames_and_files(tmp_path: Path) -> None:
@@ -150,6 +156,6 @@ def test_of_no_records_nothing_is_known_and_any_value_is_as_likely(mechanism: st
     assert len(SCHEMA.encode(drawn)) == 6000
     for value in ("card", "cash", "other"):  # fails by chance in fewer than one of a million seeds
         assert (drawn.payment == value).mean() == pytest.approx(1 / 3, abs=0.03)
-    some = made.sample(50, where={"payment": "cash", "minutes": (10, 20)}, kind="pandas")
+    some = made.sample(50, where={"payment": "cash", "minutes": (10, 20)}, invent=True, kind="pandas")
     assert (some.payment == "cash").all()
     assert some.minutes.between(10, 20).all()

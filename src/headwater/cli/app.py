@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from headwater import __version__
-from headwater.cli import demo, info, release, report, run, serve
+from headwater.cli import ask, demo, info, release, report, run, serve
 from headwater.cli.console import complain, out, say
 from headwater.cli.exit_codes import Exit, reports_errors
 from headwater.cli.options import INTEGER, BadRows
@@ -179,6 +179,7 @@ for _name, _command, _summary in (  # a summary fits on a line of the list of co
     ("token", token, "Make a token for a service, or revoke one."),
     ("release", release.command, "Publish once more from a state: all, or a window."),
     ("report", report.command, "Draw how the releases of a run grew, on one page."),
+    ("ask", ask.command, "Ask a release: counts, shares, means, with error bars."),
     ("spent", spent, "List what was spent on which input."),
     ("info", info.command, "Say what a release, a state or a schema is."),
     ("schema", schema, "Draft a schema from the columns of a file."),

@@ -34,6 +34,8 @@ MOST_ROWS = 1 << 18
 """Of a release that an answer is computed from; of larger ones so many records are drawn."""
 FEW = 2.3
 """Records of a truth that may be there where none was drawn: nine in ten times there are fewer."""
+KNOWN = 1.65
+"""Deviations of the noise of a count that a group must have to be known to exist."""
 BETWEEN = 0.05
 """The part of an answer that may hang on where in a bin records lie, before it is called finer than measured."""
 
@@ -356,6 +358,19 @@ class Answers:
 
         asked = self.asked(parts(self.named, where or {}), {}, by, statistic, first, second)
         return self._answer(asked, level, "correlation", (-1.0, 1.0))
+
+    def records(self, where: Mapping[str, Any], *, invent: bool) -> int:
+        """How many records of the release fulfil conditions; refused if none is known to exist."""
+        conditions = parts(self.named, where)
+        fits = self.release.fits(conditions)
+        found = round(float(fits.mean()) * self._model.records) if fits.size else 0
+        unsure = getattr(self._measured, "unsure", lambda axes: 0.0)(tuple(conditions)) * KNOWN
+        if found <= unsure and not invent:
+            raise ValueError(
+                f"the release says about {found:,} records, at most {found + unsure:,.0f}, so none of them is known to "
+                "exist; ask for less, or give invent=True"
+            )
+        return found
 
     # ---- what they have in common
 

@@ -19,7 +19,7 @@ from headwater.public.answers import Answers, AnswerTable, By, Where
 from headwater.public.budget import Guarantee
 from headwater.public.chunks import in_parallel
 from headwater.public.cube import UnitCube
-from headwater.public.folder import read_card, read_measured, read_rows, write_table
+from headwater.public.folder import facts_of, read_card, read_measured, read_rows, write_table
 from headwater.public.laws import IntegerLaplace
 from headwater.public.partition import Points
 from headwater.public.protocol import (
@@ -132,8 +132,8 @@ class Release:
         Of the records that are drawn from the model. Public.
     kind
         Of tables that came in last, such as ``"pandas"``: what `sample` gives back.
-    card
-        What the card says, of a release that was read from its folder.
+    published
+        What its card says, of a release that was read from its folder.
     measured
         The noisy counts that it is made from: all that its answers and their errors come from.
     """
@@ -143,7 +143,7 @@ class Release:
     model: Model
     seed: int
     kind: str | None = None
-    card: Mapping[str, Any] | None = None
+    published: Mapping[str, Any] | None = None
     measured: Measured | None = None
 
     @property
@@ -181,6 +181,11 @@ class Release:
         """What the theorem behind the mechanism says of this release's expected W1."""
         return self.model.error_bound(self.facts, self.start)
 
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """What anyone may know of it: of a release of a folder, its card; of others, what that would say of it."""
+        return facts_of(self) if self.published is None else self.published
+
     def expected_error(self) -> ExpectedError:
         """How far this release is likely to be from the data, in W1, from public numbers only."""
         return self.model.expected_error()
@@ -192,7 +197,14 @@ class Release:
         """
         return self.model.points(self.seed)
 
-    def sample(self, n: int | None = None, *, where: Mapping[str, Any] | None = None, kind: str | None = None) -> Any:  # noqa: ANN401 - which kind is known only when it runs
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        invent: bool = False,
+        kind: str | None = None,
+    ) -> Any:  # noqa: ANN401 - which kind is known only when it runs
         """Synthetic records as a table; the same every time. Ask as often as you like: it costs no further ε.
 
         Records come in a random order that means nothing.
@@ -205,7 +217,10 @@ class Release:
             What some columns shall be, such as ``{"origin": ["JFK", "LGA"], "delay": (None, 30)}``: a value, None for a
             missing one; a tuple of two for a range, both ends included, None for an open end; or a list of values. What
             the schema does not declare, no record is, so it is refused. Texts are read as those of a file are: a date
-            as the column's ``format`` says, else in ISO 8601.
+            as the column's ``format`` says, else in ISO 8601. Without ``n`` there are as many records as the release
+            has of them.
+        invent
+            Draw records too that are not known to exist: of which the release says about 0. Refused otherwise.
         kind
             ``"pandas"``, ``"polars"``, ``"arrow"``, ``"columns"``, ``"records"`` or ``"numpy"``; the kind that came in
             unless given.
@@ -217,6 +232,10 @@ class Release:
         if n is None and not where:
             points, order = self._shuffled()
             return self.schema.decode(_rows(points, order), kind or self.kind)
+        if n is None and where:
+            n = self._answers.records(where, invent=invent)
+        elif where and not invent:
+            self._answers.records(where, invent=False)
         n = len(self) if n is None else int(n.__index__())
         if n < 0:
             raise ValueError(f"n must not be negative, but is {n}")

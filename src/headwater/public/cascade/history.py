@@ -199,6 +199,10 @@ class Measured:
         history = History(partition, float(facts["epsilon"]), slow, tuple(buckets["recent"]), pool(slow, partition))
         return cls(facts["t"], facts["start"], facts["covered"], history, tuple(buckets["fast"]))
 
+    def unsure(self, _: Sequence[int]) -> float:
+        """The deviation of a count of one cell in the release, by noise."""
+        return math.sqrt(sum(one.variance for one in (*self.history.slow, *self.fast) if one.end > self.start))
+
     def bins(self, axes: Sequence[int]) -> dict[int, Floats] | None:
         """Where cells begin, as coordinates, at the depth that most records are told apart at."""
         partition, tree = (

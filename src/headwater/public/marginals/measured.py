@@ -189,6 +189,14 @@ class Measured:
             tables.append(NoisyTable(*place, counts, row.scale, row.variance, gaussian, row.joint, row.present))
         return cls(facts["t"], facts["start"], float(facts["epsilon"]), of_columns, tuple(tables), schema)
 
+    def unsure(self, axes: Sequence[int]) -> float:
+        """The deviation, by noise, of a count of these columns in the release: of those that are counted together."""
+        tables = [table for table in self.tables if table.end > self.start]
+        shared = [len(set(axes) & set(table.columns)) for table in tables]
+        best = [table for table, number in zip(tables, shared, strict=True) if number == max(shared)]
+        precision = sum((table.end - table.start) ** 2 / max(table.variance, 1e-9) for table in best)
+        return (self.t - self.start) / math.sqrt(precision) if precision else 0.0
+
     def bins(self, axes: Sequence[int]) -> dict[int, Floats] | None:
         """Where bins begin, as coordinates, in the most precise counts that tell all these columns apart together."""
         found, best = None, 0.0
