@@ -76,8 +76,8 @@ bench-long: $(VENV)/.dev  ## a hundred million points, and what they leave in me
 bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes; SIZE=full takes an hour of processor time
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.accuracy --size $(or $(SIZE),quick)
 
-bench-tables: $(VENV)/.dev  ## how good releases of wide tables are, in minutes; SIZE=full takes hours, and goes on where it was
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.tables --size $(or $(SIZE),quick)
+bench-tables: $(VENV)/.dev  ## how good releases of wide tables are, in minutes; it goes on where it was; HOW=--sealed runs on sealed tables too
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.tables --seeds $(or $(SEEDS),1) $(HOW)
 
 bench-people: $(VENV)/.dev  ## errors against the cap on records of a person, and memory at ten million people; ten minutes
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.people --size $(or $(SIZE),full)

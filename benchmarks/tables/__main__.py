@@ -1,9 +1,10 @@
 """How good are releases of wide tables? Headwater online, against what can be had offline.
 
-    python -m benchmarks.tables [--size quick | full] [--only TABLE …] [--keep] [--offline-only]
+    python -m benchmarks.tables [--seeds N] [--only TABLE …] [--keep] [--offline | --sealed]
 
 Every release that was measured is kept in .cache, so an interrupted run goes on where it was. Figures of MST and AIM,
-which take minutes each, are kept in docs/benchmarks/tables-offline.jsonl.
+which take minutes each, are kept in docs/benchmarks/tables-kept.jsonl, with those of the version before and of the
+sealed tables, which are run once.
 """
 
 from __future__ import annotations
@@ -16,34 +17,39 @@ from dataclasses import replace
 from benchmarks.kept import ROOT, Kept
 from benchmarks.pages import FOLDER, publish
 from benchmarks.tables import page
-from benchmarks.tables.cases import FULL, QUICK, Case, offline_cases
+from benchmarks.tables.cases import BEFORE, PLAIN, Case, narrow, offline_cases, online
 from benchmarks.tables.cost import measure_costs
+from benchmarks.tables.data import DEVELOPMENT, SEALED
 from benchmarks.tables.run import measure
-
-SIZES = {size.name: size for size in (QUICK, FULL)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", choices=SIZES, default="quick", help="quick: minutes; full: hours of the processor")
-    parser.add_argument("--seeds", type=int, help="so many runs of everything, instead of 1 (quick) or 3 (full)")
+    parser.add_argument("--seeds", type=int, default=1, help="runs of everything that is online")
     parser.add_argument("--only", nargs="+", metavar="TABLE", help="measure and keep only these tables; no page")
     parser.add_argument("--keep", action="store_true", help="use kept figures even if the code has changed since")
-    parser.add_argument("--offline-only", action="store_true", help="only make figures of MST and AIM that are missing")
+    parser.add_argument("--offline", action="store_true", help="only make figures of MST and AIM that are missing")
+    parser.add_argument("--sealed", action="store_true", help="run on the sealed tables: once, when all is chosen")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    size = SIZES[arguments.size]
-    size = replace(size, seeds=arguments.seeds or size.seeds)
-    make = size.offline or arguments.offline_only
-    rows = measure(offline_cases(), Kept(FOLDER / "tables-offline.jsonl"), make=make)
-    if arguments.offline_only:
+    once = Kept(FOLDER / "tables-kept.jsonl", any_code=True)
+    rows = measure(offline_cases(), once, make=arguments.offline)
+    if arguments.offline:
         return
-    wanted = [case for case in size.online() if not arguments.only or case.table in arguments.only]
-    rows = measure(wanted, Kept(ROOT / ".cache" / "tables.jsonl", any_code=arguments.keep)) + rows
+    rows += measure(online(SEALED, 3), once, make=arguments.sealed)
+    before = [replace(case, method=BEFORE) for case in online(DEVELOPMENT, 2) if case.method == PLAIN]
+    rows += measure(before, once, make=False)
+    cases = [*online(DEVELOPMENT, arguments.seeds), *narrow(arguments.seeds)]
+    wanted = [case for case in cases if not arguments.only or case.table in arguments.only]
+    rows += measure(wanted, Kept(ROOT / ".cache" / "tables.jsonl", any_code=arguments.keep))
     if not arguments.only:
-        auto = {case.table: Case(case.table, case.t, 1.0, "auto", 0).synthesizer("auto").mechanism for case in wanted}
-        found = {"size": size.name, "made": time.strftime("%Y-%m-%d"), "auto": auto, "costs": measure_costs()}
-        publish("tables", found | {"rows": rows}, page.page, page.draw)
+        places = {(case.table, case.t) for case in wanted if ":" in case.table}
+        auto = {name: Case(name, t, "auto", 0).synthesizer("auto").mechanism for name, t in sorted(places)}
+        publish(
+            "tables",
+            {"made": time.strftime("%Y-%m-%d"), "auto": auto, "costs": measure_costs(), "rows": rows},
+            page.page,
+        )
 
 
 if __name__ == "__main__":

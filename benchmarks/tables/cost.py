@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.clock import in_turns, seconds
-from benchmarks.tables.cases import CASCADE, MARGINALS, Case
+from benchmarks.tables.cases import CASCADE, PLAIN, Case
 from benchmarks.tables.data import Codes, table
 
-RUNS = (("flights", MARGINALS), ("health", MARGINALS), ("flights", CASCADE))
-BATCH, REPEATS = 8_192, 2
+RUNS = (("flights", PLAIN), ("health", PLAIN), ("flights", CASCADE))
+BATCH, REPEATS, BINS = 8_192, 2, 16
 
 
 def measure_costs() -> list[dict[str, Any]]:
@@ -20,10 +20,10 @@ def measure_costs() -> list[dict[str, Any]]:
     return [cost(*run) for run in RUNS]
 
 
-def cost(name: str, mechanism: str) -> dict[str, Any]:
+def cost(name: str, method: str) -> dict[str, Any]:
     """Taking all records from data frames, a release after new records, drawing from it; and their baselines."""
     whole = table(name)
-    case, codes, rng = Case(name, len(whole), 1.0, mechanism, 0), whole.codes(), np.random.default_rng(0)
+    case, codes, rng = Case(name, len(whole), method, 0), whole.codes(BINS), np.random.default_rng(0)
     frames = [whole.frame.iloc[i : i + BATCH] for i in range(0, len(whole), BATCH)]
     synthesizer = case.synthesizer()
 
@@ -37,8 +37,8 @@ def cost(name: str, mechanism: str) -> dict[str, Any]:
         synthesizer.release()
 
     bare = {
-        "count_all": lambda: count(codes, whole.sizes),
-        "random": lambda: rng.random((len(whole), len(whole.sizes))),
+        "count_all": lambda: count(codes, whole.sizes(BINS)),
+        "random": lambda: rng.random(codes.shape),
     }
     best = {side: min(times) for side, times in in_turns({"update": update, **bare}, REPEATS).items()}
     releases, draws = [], []
@@ -46,11 +46,11 @@ def cost(name: str, mechanism: str) -> dict[str, Any]:
         synthesizer.update(whole.frame.iloc[at : at + 1])
         releases.append(seconds(release))
         draws.append(seconds(synthesizer.release().points))
-    sizes = {"columns": len(whole.sizes), "t": len(whole), "state": len(synthesizer.to_bytes()) / codes.size}
-    return {"table": name, "mechanism": mechanism, **sizes, **best, "release": min(releases), "draw": min(draws)}
+    found = {"table": name, "method": method, "state": len(synthesizer.to_bytes()) / codes.size}
+    return found | best | {"release": min(releases), "draw": min(draws)}
 
 
-def count(codes: Codes, sizes: tuple[int, ...]) -> None:
+def count(codes: Codes, sizes: list[int]) -> None:
     """One-way marginals and those of all pairs, batch by batch, from codes."""
     small = codes.astype(np.uint16)
     for at in range(0, len(small), BATCH):

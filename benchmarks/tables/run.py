@@ -9,16 +9,14 @@ from dataclasses import asdict, replace
 from itertools import groupby
 from typing import Any
 
-import numpy as np
-
 from benchmarks.kept import Kept, fingerprint
 from benchmarks.tables import offline
 from benchmarks.tables.cases import EXPECTING, Case
-from benchmarks.tables.data import table
-from benchmarks.tables.measures import errors
+from benchmarks.tables.data import Table, table
+from headwater.evaluation import yardstick
 
 Row = dict[str, Any]
-"""The fields of a case, its errors, seconds of the processor (one thread), and the error that it expected."""
+"""The fields of a case, its errors, and seconds of the processor (one thread)."""
 
 
 def measure(cases: list[Case], kept: Kept, *, make: bool = True) -> list[Row]:
@@ -26,15 +24,15 @@ def measure(cases: list[Case], kept: Kept, *, make: bool = True) -> list[Row]:
     found = list[Row]()
     for _, group in groupby(cases, key=lambda case: replace(case, t=0)):
         run = list(group)
-        online = run[0].method not in (*offline.BESIDE, *offline.METHODS)
         code = "" if run[0].method in offline.METHODS else fingerprint()
         if make and any(kept.find(case.key, code) is None for case in run):
-            for case, row in releases(run) if online else beside(run, kept, code):
+            one_by_one = run[0].method in (offline.HISTOGRAMS, *offline.METHODS)
+            for case, row in beside(run) if one_by_one else releases(run):
                 kept.add(case.key, code, asdict(case) | row)
-                said = f"{row['one_way']:.4f} / {row['two_way']:.4f}" if "one_way" in row else "gave up"
+                said = f"{row['bins_50']:.4f} / {row['boxes']:.4f}" if "boxes" in row else "gave up"
                 print(f"{time.strftime('%H:%M:%S')} {case}: {said}", file=sys.stderr, flush=True)
         rows = [kept.find(case.key, code) or {} for case in run]
-        found += [row for row in rows if "two_way" in row]
+        found += [row for row in rows if "boxes" in row]
     return found
 
 
@@ -47,24 +45,20 @@ def releases(cases: list[Case]) -> Iterator[tuple[Case, Row]]:
         start = time.process_time()
         synthesizer.update(whole.frame.iloc[synthesizer.t : case.t])
         updated = time.process_time()
-        release = synthesizer.release()
-        made = release.sample(kind="pandas")
-        drawn = time.process_time()
-        expected = release.expected_error()
-        known = (float(expected.typical), float(expected.upper)) if "two-way" in expected.measure else None
-        cost = {"update": round(updated - start, 4), "release": round(drawn - updated, 4), "expected": known}
-        yield case, errors(whole.first(case.t), made) | cost
+        points = synthesizer.release().points()
+        cost = {"update": round(updated - start, 4), "release": round(time.process_time() - updated, 4)}
+        yield case, errors(whole.first(case.t), yardstick.table_of(points, whole.columns)) | cost
 
 
-def beside(cases: list[Case], kept: Kept, code: str) -> Iterator[tuple[Case, Row]]:
-    """Releases of offline methods that are not kept."""
+def beside(cases: list[Case]) -> Iterator[tuple[Case, Row]]:
+    """Releases of offline methods."""
     for case in cases:
-        if kept.find(case.key, code) is None:
-            here, start = table(case.table).first(case.t), time.process_time()
-            codes, seconds = offline.release(here, case.epsilon, case.method, case.seed)
-            if codes is None:
-                yield case, {"gave_up": True}
-                continue
-            made = here.decode(codes, np.random.default_rng(case.seed))
-            took = time.process_time() - start if seconds is None else seconds
-            yield case, errors(here, made) | {"release": round(took, 4)}
+        here = table(case.table).first(case.t)
+        made = offline.release(here, case.epsilon, case.method, case.seed)
+        yield case, {"gave_up": True} if made is None else errors(here, made[0]) | {"release": round(made[1], 4)}
+
+
+def errors(real: Table, made: yardstick.Table) -> dict[str, float | None]:
+    """The yardstick, rounded to be kept."""
+    found = yardstick.yardstick(real.columns, real.values, made)
+    return {name: None if error is None else round(error, 6) for name, error in found.items()}
