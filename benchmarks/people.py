@@ -12,7 +12,6 @@ import argparse
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,8 @@ from benchmarks import people_page, people_tables
 from benchmarks.kept import ROOT, Kept, fingerprint
 from benchmarks.pages import kept, publish
 from headwater.evaluation import w1
+from headwater.evaluation.axes import column_axes
+from headwater.evaluation.yardstick import table_of, yardstick
 
 EPSILON, MOST = 1.0, 1000
 CAPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 1000)
@@ -117,9 +118,10 @@ class Case:
         if self.table == "plane":
             error = float(w1(schema.encode(data), release.points(), method="grid", side=SIDE).value)
         else:
-            found = hw.evaluate(data, release.sample(kind="columns"), schema)
-            error = mean(error for _, _, error in found.ranked_pairs)
-            one_way = mean(column.error for column in found.columns)
+            columns = column_axes(schema)
+            real, made = (table_of(points, columns) for points in (schema.encode(data), release.points()))
+            found = yardstick(columns, real, made)
+            error, one_way = found["pairs_16"] or 0.0, found["bins_16"]
         return asdict(self) | {"capped": capped, "error": error, "one_way": one_way}
 
 

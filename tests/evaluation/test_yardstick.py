@@ -107,12 +107,11 @@ def test_a_small_group_is_not_asked_for_and_one_that_is_gone_has_the_mean_of_all
     schema = hw.Schema(x=hw.Number(0, 1), by=hw.Category("a", "b", "c"))
     real = {"x": [0.0] * 60 + [1.0] * 39 + [0.5], "by": ["a"] * 60 + ["b"] * 39 + ["c"]}
     columns, made = column_axes(schema), {"x": [0.25] * 10, "by": ["a"] * 10}
-    both = (yardstick.table_of(schema.encode(one), columns) for one in (real, made))
-    means = list(yardstick.group_means(columns, *both))
-    assert [(group, round((b - a) * float(np.array(real["x"]).std()), 9)) for *_, group, a, b in means] == [
-        (0, 0.25),
-        (1, -0.75),
-    ]
+    both = [yardstick.table_of(schema.encode(one), columns) for one in (real, made)]
+    asked = yardstick.group_means(columns, both[0])
+    assert asked.about == [(0, 1, 0), (0, 1, 1)]
+    changes = (asked.ask(both[1]) - asked.ask(both[0])) * np.array(real["x"]).std()
+    assert changes == pytest.approx([0.25, -0.75])
 
 
 def test_correlations_are_those_of_pandas_where_nothing_is_missing_and_skip_rows_with_gaps() -> None:
@@ -120,11 +119,11 @@ def test_correlations_are_those_of_pandas_where_nothing_is_missing_and_skip_rows
     x = rng.integers(0, 6, 300).astype(float)
     y, z = x + rng.normal(0, 3, 300), rng.random(300) < 0.3
     frame = pd.DataFrame({"x": x, "y": y, "z": z.astype(float)})
-    assert yardstick.correlations([*frame.to_numpy().T]) == pytest.approx(frame.corr().to_numpy())
+    assert yardstick.pearson([*frame.to_numpy().T]) == pytest.approx(frame.corr().to_numpy())
     ranks = [yardstick._ranks(column) for column in frame.to_numpy().T]
-    assert yardstick.correlations(ranks) == pytest.approx(frame.corr(method="spearman").to_numpy())
+    assert yardstick.pearson(ranks) == pytest.approx(frame.corr(method="spearman").to_numpy())
     frame.loc[:99, "y"] = np.nan
-    assert yardstick.correlations([*frame.to_numpy().T]) == pytest.approx(frame.corr().to_numpy())
+    assert yardstick.pearson([*frame.to_numpy().T]) == pytest.approx(frame.corr().to_numpy())
 
 
 def test_dependence_is_compared_for_columns_with_an_order_and_of_two_values(found: dict[str, float | None]) -> None:
@@ -139,14 +138,13 @@ def test_a_box_holds_the_rows_that_lie_in_it(found: dict[str, float | None]) -> 
     columns = column_axes(hw.Schema(x=hw.Integer(0, 9), y=hw.Integer(0, 9)))
     x = np.repeat(np.arange(10), 10) / 9
     y = np.tile(np.arange(10), 10) / 9
-    real, made = yardstick.box_shares(columns, [x, y], [x[:50], y[:50]], seed=0)
+    asked = yardstick.boxes(columns, [x, y], seed=0)
+    real, made = asked.ask([x, y]), asked.ask([x[:50], y[:50]])
     sides = np.arange(11)
     assert {round(share * 100) for share in real} <= {int(a * b) for a in sides for b in sides}
     assert 0.1 < real.mean() < 0.25  # (0.4)² of two random values of ten, both included: (1/3 + a tenth)²
     assert not np.allclose(real, made)
-    again = yardstick.box_shares(columns, [x, y], [x, y], seed=0)
-    assert (again[0] == real).all()
-    assert (again[0] == again[1]).all()
+    assert (yardstick.boxes(columns, [x, y], seed=0).ask([x, y]) == real).all()
     assert 0 < (found["boxes"] or 0) < (found["boxes_95"] or 0) < 1
 
 

@@ -147,8 +147,8 @@ def test_a_release_is_read_back_however_the_data_were_written(tmp_path: Path, fo
         feed(run, source)
     (folder,) = folders(tmp_path / "out")
     assert len(hw.Release.load(folder)) == 100
-    real, synthetic, *_ = tables_of(tmp_path / "a.csv", folder, reading={"delimiter": ";"})
-    assert len(real.points) == len(synthetic) == 100
+    both = tables_of(tmp_path / "a.csv", folder, reading={"delimiter": ";"})
+    assert len(both.real) == len(both.made) == 100
 
 
 def test_values_that_a_step_changes_are_counted_and_named() -> None:

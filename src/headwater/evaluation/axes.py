@@ -13,8 +13,6 @@ from headwater.public.protocol import AnySchema
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Side = tuple[Floats, NDArray[np.bool_]]
-"""Values of a column in one table, and which of them are not missing."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,21 @@ class ColumnAxis:
         """Whether a distance between values makes sense."""
         return self.kind not in ("category", "boolean")
 
-    def split(self, places: Floats) -> Side:
+    @property
+    def _scale(self) -> int:
+        return max((self.axis.values or 2) - 1, 1) if self.ordered else 1
+
+    def split(self, places: Floats) -> Floats:
+        """Numbers in parts of their range, places in the list of categories; NaN where a value is missing."""
         values, gone = self.axis.value(places)
-        there = np.ones(len(places), dtype=bool) if gone is None else ~gone
-        scale = max((self.axis.values or 2) - 1, 1) if self.ordered else 1
-        return values.astype(np.float64) / scale, there
+        found = values / self._scale
+        return found if gone is None else np.where(gone, np.nan, found)
+
+    def join(self, values: Floats) -> Floats:
+        """`split` backwards."""
+        missing = np.isnan(values)
+        numbers = np.nan_to_num(values) * self._scale
+        return self.axis.place(numbers if self.axis.values is None else np.rint(numbers), missing)
 
 
 def column_axes(schema: AnySchema) -> tuple[ColumnAxis, ...]:

@@ -3,38 +3,60 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cached_property
-from itertools import combinations
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from headwater.evaluation import measures
+from headwater.evaluation import pairs, yardstick
 from headwater.evaluation.axes import Floats, column_axes
 from headwater.evaluation.inputs import Rows, tables_of
-from headwater.evaluation.meaning import (
-    TOTAL_VARIATION,
-    W1_MEANS,
-    about_columns,
-    about_pairs,
-    about_rows,
-    answer,
-    grade,
-)
-from headwater.evaluation.measures import ColumnDistance, QueryErrors
-from headwater.evaluation.w1 import W1
+from headwater.evaluation.w1 import DEFAULT_SIDE, W1, w1
+from headwater.evaluation.yardstick import Columns, Questions, Table
 from headwater.public.protocol import AnySchema
 
 NOT_PRIVATE = "NOT PRIVATE: computed from the real data without noise. Do not publish."
 WORST = 10
 """Pairs that are named."""
 _CUT = (
-    "such a value counts as the bound in every release, and here: declare wider bounds if they are known without the "
+    "of the real values lie beyond its bounds and count as the bound: declare wider ones if they are known without the "
     "data, or null_values if such values mean that there is none"
 )
+_STEPPED = "of the real values are no multiples of its step, which releases round to: declare a finer one, or none"
+MEANING = (
+    "W1, quantiles and means are in standard deviations (sd) of the column. The error of a share is the largest one of "
+    "all rows up to some value, or with some category. Bars held: so many of the release's 90 % error bars hold the "
+    "real answer."
+)
+DEVIATIONS, RATIO, SHARE, CORRELATION = "sd", "factor", "share", "correlation"
+
+Bars = Callable[[Callable[[Table], Floats]], Floats]
+"""Half the widths of a release's error bars for what answers some questions."""
+
+
+@dataclass(frozen=True)
+class ColumnErrors:
+    """How far one column is from the real one. NOT PRIVATE."""
+
+    name: str
+    kind: str
+    w1: float | None  # in standard deviations of the real values; None without an order, or without values
+    share: float  # the largest error of a share: of rows up to a value, or with a category
+    missing_real: float  # share of the values
+    missing_synthetic: float
+
+
+@dataclass(frozen=True)
+class QuestionErrors:
+    """Errors of the answers to all questions of one kind. NOT PRIVATE."""
+
+    kind: str
+    unit: str
+    count: int
+    mean: float
+    percentile_95: float
+    held: float | None  # by so many of the error bars, of a release that has some
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,147 +68,95 @@ class Evaluation:
     rows
         Of the real and of the synthetic table.
     columns
-        How far each column is from the real one.
+        How far each column is from the real one, the worst first by its largest error of a share.
     pairs
-        Total variation of each pair of columns, of shape ``(d, d)``; on the diagonal that of the column by itself.
+        Names of two columns and their largest error of a share, the worst first.
+    questions
+        Errors of answers by kind of question, and the share of error bars that held them.
     dependence
-        Matrices of the real and of the synthetic table, of shape ``(d, d)``: mutual information of each pair of columns
-        over the geometric mean of their entropies. 0 is independent, 1 is one to one.
-    queries
-        Errors of the shares of rows that lie in random boxes.
+        Matrices of the real and of the synthetic table, of shape ``(d, d)``, in the order of the schema: mutual
+        information of each pair of columns over the geometric mean of their entropies, on bins between quantiles of
+        the real table. 0 is independent, 1 is one to one.
     distance
-        W1 of the tables in the unit cube, or why it is left out.
+        W1 of the tables in the unit cube, up to three columns.
     cut
         By column, the share of real values that lie beyond its bounds.
+    stepped
+        By column, the share of real values that its declared step changes.
     shortage
         A warning if there were fewer real records than the release is about.
     """
 
     rows: tuple[int, int]
-    columns: tuple[ColumnDistance, ...]
-    pairs: Floats
+    columns: tuple[ColumnErrors, ...]
+    pairs: tuple[tuple[str, str, float], ...]
+    questions: tuple[QuestionErrors, ...]
     dependence: tuple[Floats, Floats]
-    queries: QueryErrors
-    distance: W1 | str
+    distance: W1 | None
     cut: dict[str, float]
+    stepped: dict[str, float]
     shortage: str | None = None
-
-    @property
-    def one_way(self) -> float:
-        """The mean over all columns of their total variation."""
-        return fmean(column.error for column in self.columns)
-
-    @property
-    def two_way(self) -> float:
-        """The same over all pairs of columns; that of the column if there is only one."""
-        return fmean([error for _, _, error in self.ranked_pairs] or [self.one_way])
-
-    @property
-    def difference(self) -> Floats:
-        """Synthetic dependence minus real dependence."""
-        return self.dependence[1] - self.dependence[0]
-
-    @property
-    def ranked_columns(self) -> list[ColumnDistance]:
-        """The columns, the worst first."""
-        return sorted(self.columns, key=lambda column: -column.error)
-
-    @cached_property
-    def ranked_pairs(self) -> list[tuple[str, str, float]]:
-        """Names and total variation of all pairs of columns, the worst first."""
-        found = [
-            (self.columns[i].name, self.columns[j].name, float(self.pairs[i, j]))
-            for i, j in combinations(range(len(self.columns)), 2)
-        ]
-        return sorted(found, key=lambda pair: -pair[2])
-
-    def answers(self) -> list[dict[str, Any]]:
-        """Which kinds of questions the synthetic table answers how well."""
-        found = [about_columns({column.name: column.error for column in self.ranked_columns})]
-        if ranked := self.ranked_pairs:
-            (x, y, worst), counts = ranked[0], Counter(grade(error) for _, _, error in ranked)
-            shares = ", ".join(f"{count} {name}" for name, count in counts.items())
-            several = f"{shares} of {len(ranked)} pairs; the worst is {x} × {y} with {worst:.3f}"
-            found.append(about_pairs(self.two_way, several if len(ranked) > 1 else f"{x} × {y}"))
-        boxes = f"mean of {self.queries.count} random boxes; 95% are off by at most {self.queries.percentile_95:.4f}"
-        found.append(answer("Ranges of up to three columns", self.queries.mean, boxes))
-        return [*found, about_rows(self.two_way if ranked else None, self.rows[1])]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: what is unknown is ``None``."""
         real, synthetic = self.dependence
-        distance, ranked = self.distance, self.ranked_pairs
-        w1 = dict.fromkeys(("value", "error", "method")) if isinstance(distance, str) else asdict(distance)
         return {
             "warning": NOT_PRIVATE,
             "shortage": self.shortage,
             "rows": {"real": self.rows[0], "synthetic": self.rows[1]},
-            "one_way": {"mean": self.one_way, "worst": self.ranked_columns[0].error},
-            "two_way": {
-                "mean": self.two_way,
-                "worst": ranked[0][2] if ranked else None,
-                "pairs": [{"columns": [x, y], "error": error} for x, y, error in ranked],
-            },
-            "w1": w1 | {"reason": distance if isinstance(distance, str) else None},
-            "columns": [
-                vars(column) | {"distance": None if math.isnan(column.distance) else column.distance}
-                for column in self.columns
-            ],
+            "questions": [asdict(one) for one in self.questions],
+            "columns": [asdict(one) for one in self.columns],
+            "pairs": [{"columns": [x, y], "share": error} for x, y, error in self.pairs],
+            "w1": None if self.distance is None else asdict(self.distance),
             "bounds_that_cut": self.cut,
-            "dependence": {
-                "columns": [column.name for column in self.columns],
-                "real": real.tolist(),
-                "synthetic": synthetic.tolist(),
-                "difference": self.difference.tolist(),
-            },
-            "queries": vars(self.queries).copy(),
-            "answers": self.answers(),
+            "steps_that_change": self.stepped,
+            "dependence": {"real": real.tolist(), "synthetic": synthetic.tolist()},
         }
 
-    def _summary(self) -> list[tuple[str, ...]]:
-        """Lines of a label and a finding."""
-        queries, ranked = self.queries, self.ranked_pairs
-        found: list[tuple[str, ...]] = [
-            ("rows", f"{self.rows[0]:,} real, {self.rows[1]:,} synthetic"),
-            ("error of one column", f"{self.one_way:.4f} mean, {self.ranked_columns[0].error:.4f} worst"),
-        ]
-        if ranked:
-            found.append(("error of two columns", f"{self.two_way:.4f} mean, {ranked[0][2]:.4f} worst"))
-        errors = f"{queries.mean:.4f} mean, {queries.percentile_95:.4f} at the 95th percentile"
-        found.append((f"error of {queries.count} range queries", errors))
-        if ranked:
-            worst = np.triu(np.abs(self.difference), 1)  # a column always depends on itself
-            i, j = np.unravel_index(int(worst.argmax()), worst.shape)
-            pair = f" ({self.columns[i].name} and {self.columns[j].name})" if worst[i, j] > 0 else ""
-            found.append(("largest change of dependence", f"{self.difference[i, j]:+.4f}{pair}"))
-        if isinstance(self.distance, str):
-            w1 = f"left out: {self.distance}"
-        else:
-            w1 = f"{self.distance.value:.4f} " + (f"± {self.distance.error:.4f}" if self.distance.error else "(exact)")
-        found.append(("W1 in the unit cube", w1))
-        for name, share in self.cut.items():
-            found.append(("BOUNDS CUT", f"{name}: {max(share, 0.0001):.2%} of the real values are beyond them; {_CUT}"))
-        return found
-
-    def _tables(self) -> list[list[tuple[str, ...]]]:
-        """All columns and the worst pairs, the worst first; each with a line of titles."""
-        columns: list[tuple[str, ...]] = [("column", "error", "answers", "W1", "missing, real", "missing, synthetic")]
-        for c in self.ranked_columns:
-            w1 = f"{c.distance:.4f}" if c.has_w1 else ""
-            missing = (f"{c.missing_real:.2%}", f"{c.missing_synthetic:.2%}")
-            columns.append((c.name, f"{c.error:.4f}", grade(c.error), w1, *missing))
-        ranked = self.ranked_pairs
-        pairs: list[tuple[str, ...]] = [("worst pairs" if len(ranked) > WORST else "pairs", "error", "answers")]
-        pairs += [(f"{x} × {y}", f"{error:.4f}", grade(error)) for x, y, error in ranked[:WORST]]
-        return [columns, pairs] if ranked else [columns]
-
     def __str__(self) -> str:
-        lines = [NOT_PRIVATE, *([self.shortage] if self.shortage else []), ""]
-        for cells in (self._summary(), *self._tables()):
+        lines = [NOT_PRIVATE, *([self.shortage] if self.shortage else [])]
+        lines += [f"BOUNDS CUT {name}: {percent(share)} {_CUT}" for name, share in self.cut.items()]
+        lines += [f"STEPS CHANGE {name}: {percent(share)} {_STEPPED}" for name, share in self.stepped.items()]
+        lines += ["", f"{self.rows[0]:,} real rows, {self.rows[1]:,} synthetic ones", ""]
+        barred = any(one.held is not None for one in self.questions)
+        questions = [("questions about", "asked", "mean error", "95 % below", "bars held")[: 5 if barred else 4]]
+        for one in self.questions:
+            errors = said(one.mean, one.unit), said(one.percentile_95, one.unit)
+            held = ("" if one.held is None else f"{one.held:.0%}",) if barred else ()
+            questions.append((one.kind, f"{one.count:,}", *errors, *held))
+        columns = [("column", "error of a share", "W1", "missing, real", "missing, synthetic")]
+        for c in self.columns:
+            gone = (percent(c.missing_real), percent(c.missing_synthetic))
+            columns.append((c.name, percent(c.share), "" if c.w1 is None else f"{c.w1:.3f} sd", *gone))
+        worst = [("worst pairs" if len(self.pairs) > WORST else "pairs", "error of a share")]
+        worst += [(f"{x} × {y}", percent(error)) for x, y, error in self.pairs[:WORST]]
+        for cells in (questions, columns, worst if self.pairs else []):
             widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-            lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
-            lines.append("")
-        return "\n".join([*lines, TOTAL_VARIATION, W1_MEANS])
+            lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells] + [""] * bool(cells)
+        if self.distance is not None:
+            error = f" ± {self.distance.error:.4f}" if self.distance.error else ""
+            lines += [f"W1 of the whole tables, in the unit cube: {self.distance.value:.4f}{error}", ""]
+        return "\n".join([*lines, MEANING])
+
+
+def percent(share: float) -> str:
+    """A share with about three digits.
+
+    >>> [percent(share) for share in (0, 0.00001, 0.0123, 0.5)]
+    ['0 %', '<0.01 %', '1.23 %', '50.0 %']
+    """
+    return "0 %" if share == 0 else "<0.01 %" if share < 0.0001 else f"{100 * share:.{2 if share < 0.1 else 1}f} %"
+
+
+def said(error: float, unit: str) -> str:
+    """An error with its unit; of logarithms of ratios the factor.
+
+    >>> said(0.012, SHARE), said(0.1, DEVIATIONS), said(0.0953, RATIO), said(0.02, CORRELATION)
+    ('1.20 %', '0.100 sd', '× 1.10', '0.020')
+    """
+    if unit == SHARE:
+        return percent(error)
+    return f"× {math.exp(error):.2f}" if unit == RATIO else f"{error:.3f}{' sd' * (unit == DEVIATIONS)}"
 
 
 def evaluate(
@@ -203,14 +173,15 @@ def evaluate(
     ----------
     real
         A table of any kind, an iterable of tables, or the path or paths of files; an array of floats of shape
-        ``(n, d)`` holds points, as ``schema.encode`` gives them.
+        ``(n, d)`` holds points, as ``schema.encode`` gives them. Its numbers are compared as they are, whatever step
+        the schema declares.
     synthetic
         The same, or a `Release`, or the folder of one; that is compared with the records that it is about, and
         the evaluation says so if ``real`` has fewer. It may differ in length.
     schema
         Of both tables. A release brings its own.
     seed
-        Of the boxes that are asked about. Public; the same seed asks the same questions.
+        Of the ranges and boxes that are asked about. Public; the same seed asks the same questions.
     reading
         How files of real records are read, such as ``{"ignore_extra": True}``: the keywords of `headwater.read`.
 
@@ -224,35 +195,92 @@ def evaluate(
     >>> import headwater as hw
     >>> points = np.random.default_rng(0).random((500, 2))
     >>> found = hw.evaluate(points, points, hw.unit_cube(2))
-    >>> found.one_way, found.two_way, found.queries.mean
-    (0.0, 0.0, 0.0)
+    >>> max(one.mean for one in found.questions), found.pairs
+    (0.0, (('x0', 'x1', 0.0),))
     >>> print(str(found).splitlines()[0])
     NOT PRIVATE: computed from the real data without noise. Do not publish.
     """
-    return compare(*tables_of(real, synthetic, schema, reading=reading), seed=seed)
+    found = tables_of(real, synthetic, schema, reading=reading)
+    return compare(found.real, found.made, found.schema, found.shortage, seed=seed, bars=found.bars)
 
 
 def compare(
-    real: Rows, synthetic: Floats, schema: AnySchema, shortage: str | None = None, *, seed: int = 0
+    real: Rows,
+    synthetic: Rows,
+    schema: AnySchema,
+    shortage: str | None = None,
+    *,
+    seed: int = 0,
+    bars: Bars | None = None,
 ) -> Evaluation:
-    """`evaluate` for tables that are encoded already; ``shortage`` says if real records are missing."""
-    for points, name in ((real.points, "real"), (synthetic, "synthetic")):
-        if not len(points):
+    """`evaluate` for tables that are read already; ``shortage`` says if real records are missing."""
+    for rows, name in ((real, "real"), (synthetic, "synthetic")):
+        if not rows.known.any():
             raise ValueError(f"{name} has no rows: there is nothing to compare")
-        if not ((points >= 0) & (points <= 1)).all():
-            raise ValueError(f"{name} has points outside the unit cube: encode the table with its schema first")
-    columns = column_axes(schema)
-    x, y = measures.sides_of(real.points, columns), measures.sides_of(synthetic, columns)
-    bins = [measures.binned(points, columns) for points in (real.points, synthetic)]
-    errors, tally = measures.errors_of(*bins), real.tally
+    columns, x, y = column_axes(schema), real.table, synthetic.table
+    bins = [pairs.bins_of(columns, table, x) for table in (x, y)]
+    names = [column.name for column in columns]
+    asked = questions_of(columns, x, seed)
+    tally, whole = real.tally, [np.nan_to_num(np.column_stack(table), nan=1.0) for table in (x, y)]
     clipped = {name: counts.get("clipped", 0) / max(tally.records, 1) for name, counts in tally.columns.items()}
+    few = len(columns) == 1 or len(columns) in DEFAULT_SIDE
     return Evaluation(
-        rows=(len(real.points), len(synthetic)),
-        columns=tuple(map(measures.column_distance, columns, x, y, np.diag(errors).tolist())),
-        pairs=errors,
-        dependence=(measures.dependence_of(bins[0]), measures.dependence_of(bins[1])),
-        queries=measures.query_errors(x, y, columns, seed),
-        distance=measures.table_distance(real.points, synthetic),
+        rows=(len(x[0]), len(y[0])),
+        columns=tuple(sorted(map(column_errors, columns, x, y), key=lambda one: -one.share)),
+        pairs=tuple((names[i], names[j], error) for i, j, error in pairs.share_errors(*bins)),
+        questions=tuple(one for kind, unit, q in asked if (one := answered(kind, unit, q, x, y, bars)) is not None),
+        dependence=(pairs.dependence(bins[0]), pairs.dependence(bins[1])),
+        distance=w1(*whole) if few and all(column.ordered for column in columns) else None,
         cut=dict(sorted(((name, share) for name, share in clipped.items() if share), key=lambda one: -one[1])),
+        stepped=stepped(columns, x),
         shortage=shortage,
     )
+
+
+def column_errors(column: Any, real: Floats, made: Floats) -> ColumnErrors:  # noqa: ANN401 - a ColumnAxis
+    """The errors of one column among the values that are there, and how many are missing."""
+    gone = [np.isnan(values) for values in (real, made)]
+    if column.ordered:
+        share, distance = yardstick.line_errors(real, made)
+    else:
+        codes = [yardstick.bin_of(column, values[~none], 1) for values, none in zip((real, made), gone, strict=True)]
+        share, distance = yardstick.value_error(*codes), math.nan
+    known = column.ordered and not any(none.all() for none in gone)
+    missing = [float(none.mean()) for none in gone]
+    return ColumnErrors(column.name, column.kind, distance if known else None, share, missing[0], missing[1])
+
+
+def questions_of(columns: Columns, real: Table, seed: int) -> list[tuple[str, str, Questions]]:
+    """What analysts ask, with the unit of its errors."""
+    return [
+        ("ranges and categories", SHARE, yardstick.ranges(columns, real, seed)),
+        ("quantiles", DEVIATIONS, yardstick.quantiles(columns, real)),
+        ("means by group", DEVIATIONS, yardstick.group_means(columns, real)),
+        ("boxes of two and three columns", SHARE, yardstick.boxes(columns, real, seed)),
+        ("rank correlations", CORRELATION, yardstick.correlations(columns, real, ranked=True)),
+        ("risk ratios of rare values", RATIO, yardstick.risk_ratios(columns, real)),
+    ]
+
+
+def answered(
+    kind: str, unit: str, questions: Questions, real: Table, made: Table, bars: Bars | None
+) -> QuestionErrors | None:
+    """The errors of the answers to some questions; None if there are none."""
+    errors = np.abs(questions.ask(made) - questions.ask(real))
+    there = np.isfinite(errors)
+    if not there.any():
+        return None
+    held = None if bars is None else float((errors <= bars(questions.ask) + 1e-12)[there].mean())
+    found = errors[there]
+    return QuestionErrors(kind, unit, len(found), float(found.mean()), float(np.percentile(found, 95)), held)
+
+
+def stepped(columns: Columns, real: Table) -> dict[str, float]:
+    """The share of values of each column that its declared step would change."""
+    found = dict[str, float]()
+    for column, values in zip(columns, real, strict=True):
+        if column.ordered and column.axis.values is not None:
+            steps = values[~np.isnan(values)] * (column.axis.values - 1)
+            changed = float((np.abs(steps - np.rint(steps)) > 1e-5).mean()) if len(steps) else 0.0
+            found |= {column.name: changed} if changed else {}
+    return found

@@ -1,22 +1,24 @@
 """What `headwater.evaluate` takes: tables, files, releases and their folders. NOT PRIVATE.
 
-Rows are points of the schema's cube. Those that are no records are rows of NaN, which keep their places until the span
-of a release is cut out. A value beyond a bound is at the bound, as in every release; how many were is tallied.
+Values are compared as they are, not rounded to the step that the schema declares; a value beyond a bound is at the
+bound, as in every release, and how many were is tallied.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headwater.evaluation.axes import Floats
+from headwater.evaluation.axes import Floats, column_axes
+from headwater.evaluation.yardstick import Table, table_of
 from headwater.public.errors import TableError
 from headwater.public.folder import folders, read_card
+from headwater.public.partition import Flags, Points
 from headwater.public.protocol import AnySchema
 from headwater.public.release import Release
 from headwater.public.schema import Schema, schema_from_dict
@@ -30,21 +32,52 @@ FEW_KNOWN = 0.9
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows as points of the cube, and what encoding did to them."""
+    """Rows in order of arrival, with a column for each of the schema; invalid ones keep their places."""
 
-    points: Floats
+    values: Floats  # numbers in parts of their range, places in the list of categories; NaN is missing
+    known: Flags  # which rows are records
     tally: Tally = field(default_factory=Tally)
 
+    @classmethod
+    def at(cls, points: Points, schema: AnySchema, known: Flags | None = None, tally: Tally | None = None) -> Rows:
+        """Rows at points of the cube; which of them are records, if some are not."""
+        known = np.ones(len(points), dtype=bool) if known is None else known
+        values = np.column_stack(table_of(np.nan_to_num(points), column_axes(schema)))
+        return cls(values, known, tally or Tally())
 
-def known(points: Floats) -> Floats:
-    """Rows that are records: the others are NaN."""
-    return points[~np.isnan(points).any(axis=1)]
+    @property
+    def table(self) -> Table:
+        """The columns, without invalid rows."""
+        return list(self.values[self.known].T)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def span(self, start: int, end: int) -> Rows:
+        return Rows(self.values[start:end], self.known[start:end], self.tally)
+
+    def points(self, schema: AnySchema, most: int) -> Points:
+        """Some records, picked at random, as points of the cube of the schema without steps."""
+        chosen = np.random.default_rng(0).permutation(np.flatnonzero(self.known))[:most]
+        columns = column_axes(without_steps(schema))
+        return np.column_stack([c.join(v) for c, v in zip(columns, self.values[chosen].T, strict=True)])
+
+
+@dataclass(frozen=True)
+class Both:
+    """The tables that are compared, and a warning if real records are missing that a release is about."""
+
+    real: Rows
+    made: Rows
+    schema: AnySchema
+    shortage: str | None
+    bars: Callable[[Callable[[Table], Floats]], Floats] | None
 
 
 def tables_of(
     real: object, synthetic: object, schema: AnySchema | None = None, *, reading: dict[str, Any] | None = None
-) -> tuple[Rows, Floats, AnySchema, str | None]:
-    """Both tables as points, their schema, and a warning if real records are missing that a release is about."""
+) -> Both:
+    """Both tables, read."""
     span: tuple[int, int] | None = None
     if isinstance(synthetic, Release):
         schema, span = schema or synthetic.schema, synthetic.span
@@ -57,12 +90,11 @@ def tables_of(
     if schema is None:
         raise ValueError("name the schema of these tables (schema=), or give a release, which has one")
     rows = joined(rows_of(real, schema, **reading or {}), schema.dimension, span[1] if span else None)
-    short = shortage(len(rows.points), span, known=len(known(rows.points))) if span is not None else None
-    if span is not None and len(rows.points) >= span[1]:  # a release is about some records, not about all since
-        rows = Rows(rows.points[slice(*span)], rows.tally)
+    short = shortage(len(rows), span, known=int(rows.known.sum())) if span is not None else None
+    if span is not None and len(rows) >= span[1]:  # a release is about some records, not about all since
+        rows = rows.span(*span)
     ours = schema.for_releases() if _are_paths(synthetic) and isinstance(schema, Schema) else schema
-    made = joined(rows_of(synthetic, ours), schema.dimension).points
-    return Rows(known(rows.points), rows.tally), made, schema, short
+    return Both(rows, joined(rows_of(synthetic, ours), schema.dimension), schema, short, None)
 
 
 def shortage(rows: int, span: tuple[int, int], which: str = "the release", known: int | None = None) -> str | None:
@@ -83,38 +115,52 @@ def shortage(rows: int, span: tuple[int, int], which: str = "the release", known
 
 def joined(parts: Iterator[Rows], dimension: int, end: int | None = None) -> Rows:
     """The rows of all parts, or the first ``end``."""
-    found, tally, rows = [np.empty((0, dimension))], Tally(), 0
+    values, known, tally, rows = [np.empty((0, dimension))], [np.empty(0, dtype=bool)], Tally(), 0
     for part in parts:
-        found.append(part.points)
-        tally, rows = tally + part.tally, rows + len(part.points)
+        values.append(part.values)
+        known.append(part.known)
+        tally, rows = tally + part.tally, rows + len(part)
         if end is not None and rows >= end:
             break
-    return Rows(np.concatenate(found)[:end], tally)
+    return Rows(np.concatenate(values)[:end], np.concatenate(known)[:end], tally)
 
 
 def rows_of(tables: object, schema: AnySchema, **reading: Any) -> Iterator[Rows]:  # noqa: ANN401 - fields of Options
-    """Rows of tables or files in batches; errors of files name file and line. Rows stay as they are."""
+    """Rows of tables or files in batches; errors of files name file and line."""
+    loose = without_steps(schema)
     if not _are_paths(tables):
         for table in _batches(tables):
-            yield table if isinstance(table, Rows) else _encoded(table, schema)
+            yield table if isinstance(table, Rows) else _encoded(table, schema, loose)
         return
     paths: Any = tables
     policy = policy_of(reading.get("bad_rows"), schema)
     # Nothing is counted here: the run has decided which files it takes, and which columns it leaves out.
     lenient = {"ignore_extra": True}
-    with open_source(paths, schema, **lenient | reading | {"bad_rows": policy}) as source:
+    with open_source(paths, loose, **lenient | reading | {"bad_rows": policy}) as source:
         for batch in source:
             if batch is None:
                 continue
             try:
-                found = schema.encode_batch(batch.table, bad_rows=policy)
+                found = loose.encode_batch(batch.table, bad_rows=policy)
             except TableError as error:
                 raise batch.with_line(error) from None
-            points = np.full((batch.records, schema.dimension), np.nan)
-            points[batch.places] = found.points
+            points, known = np.zeros((batch.records, schema.dimension)), np.zeros(batch.records, dtype=bool)
+            points[batch.places], known[batch.places] = found.points, True
             if found.flags is not None:
-                points[batch.places[found.flags]] = np.nan
-            yield Rows(points, found.tally)
+                known[batch.places[found.flags]] = False
+            yield Rows.at(points, loose, known, found.tally)
+
+
+def without_steps(schema: AnySchema) -> AnySchema:
+    """The schema with numbers as they are written."""
+    if not isinstance(schema, Schema):
+        return schema
+    declared = schema.to_dict()
+    for column in declared["columns"].values():
+        if column["kind"] == "number":
+            column.pop("step", None)
+            column.pop("decimals", None)
+    return schema_from_dict(declared)
 
 
 def _batches(tables: object) -> Iterable[object]:
@@ -125,14 +171,16 @@ def _batches(tables: object) -> Iterable[object]:
     return tables if isinstance(tables, Iterable) and not single else [tables]
 
 
-def _encoded(table: object, schema: AnySchema) -> Rows:
-    """A table as points; an array of floats holds points already."""
+def _encoded(table: object, schema: AnySchema, loose: AnySchema) -> Rows:
+    """A table; an array of floats holds points already."""
     if isinstance(table, np.ndarray) and table.dtype.kind == "f":
         if table.ndim != 2 or table.shape[1] != schema.dimension:
             raise ValueError(f"points must have shape (n, {schema.dimension}), not {table.shape}")
-        return Rows(table.astype(np.float64, copy=False))
-    found = schema.encode_batch(table)
-    return Rows(found.points, found.tally)
+        if not ((table >= 0) & (table <= 1)).all():
+            raise ValueError("there are points outside the unit cube: encode the table with its schema first")
+        return Rows.at(table, schema)
+    found = loose.encode_batch(table)
+    return Rows.at(found.points, loose, tally=found.tally)
 
 
 def _are_paths(tables: object) -> bool:

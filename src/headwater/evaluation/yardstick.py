@@ -1,13 +1,15 @@
 """How far a synthetic table is from the real one, by questions that analysts ask of one column and of two. NOT PRIVATE.
 
 A table is a list of columns of floats, NaN where a value is missing: numbers in parts of their declared range, and of
-an unordered column (a category, yes or no) the place in its list. An error is None where nothing could be asked.
+an unordered column (a category, yes or no) the place in its list. `Questions` are of one kind, and are chosen by the
+real table; what they find in a table is an array with a number for each.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, permutations
 
 import numpy as np
@@ -25,11 +27,25 @@ BINS = (7, 16, 24, 50, 100)
 ONE_COLUMN = ("ks", "w1", "bins_24", "bins_50")
 TWO_COLUMNS = ("group_means", "spearman", "boxes", "boxes_95", "risk_ratios")
 """The two groups of questions over which ratios are averaged."""
-BOXES = 400
+BOXES, RANGES = 400, 20
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 FEW = 16  # an ordered column of at most so many values makes groups as a category does
 LEAST_GROUP = 0.02  # parts of the real rows
 OUTCOME = (0.01, 0.1)
 EXPOSED = (0.1, 0.9)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions of one kind: for each the columns that it is about and a value of the last, and what answers all."""
+
+    about: list[tuple[int, ...]]
+    ask: Callable[[Table], Floats]
+
+    def errors(self, real: Table, made: Table) -> Floats:
+        """The absolute errors, as far as both tables have an answer."""
+        found: Floats = np.abs(self.ask(made) - self.ask(real))
+        return found[np.isfinite(found)]
 
 
 def yardstick(columns: Columns, real: Table, made: Table, seed: int = 0) -> dict[str, float | None]:
@@ -50,9 +66,10 @@ def yardstick(columns: Columns, real: Table, made: Table, seed: int = 0) -> dict
         Differences of shares of rows in random boxes over two or three columns; ``boxes_95`` is their 95th percentile.
     ``risk_ratios``
         Differences of logarithms of risk ratios of outcomes that 1 to 10 % of the rows have.
+
+    None stands where nothing could be asked.
     """
-    ordered = [i for i, column in enumerate(columns) if column.ordered]
-    lines = [line_errors(real[i], made[i]) for i in ordered]
+    lines = [line_errors(real[i], made[i]) for i, column in enumerate(columns) if column.ordered]
     found = {"ks": _mean([ks for ks, _ in lines]), "w1": _mean([w1 for _, w1 in lines])}
     for bins in BINS:
         codes = [[bin_of(c, v, bins) for c, v in zip(columns, table, strict=True)] for table in (real, made)]
@@ -60,22 +77,19 @@ def yardstick(columns: Columns, real: Table, made: Table, seed: int = 0) -> dict
         if bins == 16:
             pairs = [[x * 1_000_000 + y for x, y in combinations(table, 2)] for table in codes]
             found["pairs_16"] = _mean([share_error(a, b) for a, b in zip(*pairs, strict=True)])
-    means = [abs(a - b) for *_, a, b in group_means(columns, real, made)]
-    found |= {"group_means": _mean(means), "worst_group": max(means, default=None)}
-    found["pearson"] = _mean(_differences(_numeric(columns, real), _numeric(columns, made)))
-    ranks = [[_ranks(values) for values in _numeric(columns, table)] for table in (real, made)]
-    found["spearman"] = _mean(_differences(*ranks))
-    shares = box_shares(columns, real, made, seed)
-    errors = np.abs(shares[0] - shares[1])
-    found |= {"boxes": float(errors.mean()), "boxes_95": float(np.percentile(errors, 95))}
-    found["risk_ratios"] = _mean([abs(math.log(a / b)) for *_, a, b in risk_ratios(columns, real, made)])
+    means = group_means(columns, real).errors(real, made)
+    found |= {"group_means": _mean(means), "worst_group": float(means.max()) if len(means) else None}
+    for name, ranked in (("pearson", False), ("spearman", True)):
+        found[name] = _mean(correlations(columns, real, ranked=ranked).errors(real, made))
+    errors = boxes(columns, real, seed).errors(real, made)
+    found |= {"boxes": _mean(errors), "boxes_95": float(np.percentile(errors, 95))}
+    found["risk_ratios"] = _mean(risk_ratios(columns, real).errors(real, made))
     return found
 
 
 def table_of(points: Floats, columns: Columns) -> Table:
     """The table at points of the cube, as ``schema.encode`` gives them."""
-    sides = (column.split(places) for column, places in zip(columns, points.T, strict=True))
-    return [np.where(there, values, np.nan) for values, there in sides]
+    return [column.split(places) for column, places in zip(columns, points.T, strict=True)]
 
 
 def mean_ratio(
@@ -92,6 +106,9 @@ def error_ratio(ours: Mapping[str, float | None], *theirs: Mapping[str, float | 
     return max(mine, 1e-6) / max(min(others), 1e-6) if mine is not None and others else None
 
 
+# ---- one column
+
+
 def line_errors(real: Floats, made: Floats) -> tuple[float, float]:
     """KS distance, and W1 in standard deviations of the real values; the largest values if one table has none."""
     x, y = np.sort(real[~np.isnan(real)]), np.sort(made[~np.isnan(made)])
@@ -99,7 +116,7 @@ def line_errors(real: Floats, made: Floats) -> tuple[float, float]:
         return (0.0, 0.0) if len(x) == len(y) else (1.0, 1.0)
     at = np.concatenate([x, y])
     below = [np.searchsorted(side, at, side="right") / len(side) for side in (x, y)]
-    return float(np.abs(below[0] - below[1]).max()), w1_line(x, y) / _deviation(x)
+    return float(np.abs(below[0] - below[1]).max()), w1_line(x, y) / deviation(x)
 
 
 def bin_of(column: ColumnAxis, values: Floats, bins: int) -> Integers:
@@ -116,10 +133,59 @@ def bin_of(column: ColumnAxis, values: Floats, bins: int) -> Integers:
 
 def share_error(real: Integers, made: Integers) -> float:
     """Total variation of two columns of codes: the most that the share of any set of them differs."""
+    return float(np.abs(np.subtract(*_shares(real, made))).sum()) / 2
+
+
+def value_error(real: Integers, made: Integers) -> float:
+    """The most that the share of one code differs."""
+    return float(np.abs(np.subtract(*_shares(real, made))).max(initial=0))
+
+
+def _shares(real: Integers, made: Integers) -> tuple[Floats, Floats]:
     codes, places = np.unique(np.concatenate([real, made]), return_inverse=True)
     sides = places[: len(real)], places[len(real) :]
     a, b = (np.bincount(side, minlength=len(codes)) / max(len(side), 1) for side in sides)
-    return float(np.abs(a - b).sum()) / 2
+    return a, b
+
+
+def ranges(columns: Columns, real: Table, seed: int) -> Questions:
+    """Shares of rows in random ranges of ordered columns, and with each of some values of unordered ones.
+
+    Half of the ranges end at two of the real values, half at two declared ones.
+    """
+    rng, asked = np.random.default_rng([seed, 1]), list[tuple[int, float, float]]()
+    for i, column in enumerate(columns):
+        known = real[i][~np.isnan(real[i])]
+        if column.ordered and len(known):
+            steps = max((column.axis.values or 1 << 53) - 1, 1)
+            ends = [rng.choice(known, (RANGES // 2, 2)), np.rint(rng.random((RANGES // 2, 2)) * steps) / steps]
+            asked += [(i, float(low), float(high)) for low, high in np.sort(np.concatenate(ends), axis=1)]
+        else:
+            values = column.axis.values or 1
+            asked += [(i, float(v), float(v)) for v in rng.choice(values, min(RANGES, values), replace=False)]
+
+    def ask(table: Table) -> Floats:
+        return np.array([((table[i] >= low - 1e-12) & (table[i] <= high + 1e-12)).mean() for i, low, high in asked])
+
+    return Questions([(i,) for i, _, _ in asked], ask)
+
+
+def quantiles(columns: Columns, real: Table) -> Questions:
+    """Quantiles of ordered columns, in standard deviations of the real ones."""
+    scales = {i: deviation(real[i]) for i, c in enumerate(columns) if c.ordered and not np.isnan(real[i]).all()}
+
+    def ask(table: Table) -> Floats:
+        found = list[float]()
+        for i, scale in scales.items():
+            known = np.sort(table[i][~np.isnan(table[i])])
+            at = [max(math.ceil(q * len(known)) - 1, 0) for q in QUANTILES]
+            found += (known[at] / scale).tolist() if len(known) else [math.nan] * len(at)
+        return np.array(found)
+
+    return Questions([(i,) for i in scales for _ in QUANTILES], ask)
+
+
+# ---- two columns
 
 
 def groups_of(column: ColumnAxis, values: Floats, least: float) -> Iterator[int]:
@@ -129,87 +195,108 @@ def groups_of(column: ColumnAxis, values: Floats, least: float) -> Iterator[int]
         yield from (int(c) for c, n in zip(codes, counts, strict=True) if c >= 0 and n >= least * len(values))
 
 
-def group_means(columns: Columns, real: Table, made: Table) -> Iterator[tuple[int, int, int, float, float]]:
-    """An ordered column, a column of groups, the group, and the means in both tables in real standard deviations.
+def group_means(columns: Columns, real: Table) -> Questions:
+    """Means of ordered columns by group, in standard deviations; where a group has no value, the mean of all rows."""
+    groups = {by: list(groups_of(column, real[by], LEAST_GROUP)) for by, column in enumerate(columns)}
+    scales = {i: deviation(real[i]) for i, c in enumerate(columns) if c.ordered and not np.isnan(real[i]).all()}
+    pairs = [(i, by) for i, by in permutations(range(len(columns)), 2) if i in scales and groups[by]]
 
-    A group that the synthetic table does not have has the mean of all its rows.
-    """
-    codes = [[bin_of(c, v, FEW) for c, v in zip(columns, table, strict=True)] for table in (real, made)]
-    for i, by in permutations(range(len(columns)), 2):
-        if columns[i].ordered and not np.isnan(real[i]).all() and not np.isnan(made[i]).all():
-            scale = _deviation(real[i])
-            means = [_means(table[i], side[by]) for table, side in zip((real, made), codes, strict=True)]
-            whole = float(np.nanmean(made[i]))
-            for group in groups_of(columns[by], real[by], LEAST_GROUP):
-                if group in means[0]:
-                    yield i, by, group, means[0][group] / scale, means[1].get(group, whole) / scale
+    def ask(table: Table) -> Floats:
+        codes = {by: bin_of(columns[by], table[by], FEW) for by, some in groups.items() if some}
+        found = list[float]()
+        for i, by in pairs:
+            there = ~np.isnan(table[i])
+            values, rows = table[i][there], codes[by][there]
+            whole, known = float(values.mean()) if len(values) else math.nan, rows >= 0
+            most = groups[by][-1] + 1
+            sums = np.bincount(rows[known], values[known], minlength=most)
+            counts = np.bincount(rows[known], minlength=most)
+            found += [(sums[g] / counts[g] if counts[g] else whole) / scales[i] for g in groups[by]]
+        return np.array(found)
+
+    return Questions([(i, by, group) for i, by in pairs for group in groups[by]], ask)
 
 
-def _means(values: Floats, groups: Integers) -> dict[int, float]:
-    there = ~np.isnan(values) & (groups >= 0)
-    sums, counts = np.bincount(groups[there], values[there]), np.bincount(groups[there])
-    return {int(group): float(sums[group] / counts[group]) for group in np.flatnonzero(counts)}
-
-
-def box_shares(columns: Columns, real: Table, made: Table, seed: int) -> tuple[Floats, Floats]:
-    """The shares of rows in random boxes: between two of the real values, or half of the categories."""
-    rng, shares = np.random.default_rng([seed, 2]), np.zeros((2, BOXES))
-    for at in range(BOXES):
-        chosen = rng.choice(len(columns), min(int(rng.integers(2, 4)), len(columns)), replace=False)
-        inside = [np.ones(len(table[0]), dtype=bool) for table in (real, made)]
-        for i in chosen:
-            known = real[i][~np.isnan(real[i])]
-            low, high = np.sort(rng.choice(known, 2)) if len(known) else (0, 1)
+def boxes(columns: Columns, real: Table, seed: int) -> Questions:
+    """Shares of rows in random boxes over two or three columns: between two of the real values, or half of the list."""
+    rng, asked = np.random.default_rng([seed, 2]), list[dict[int, tuple[float, float] | NDArray[np.bool_]]]()
+    known = [values[~np.isnan(values)] for values in real]
+    for _ in range(BOXES):
+        sides = dict[int, tuple[float, float] | NDArray[np.bool_]]()
+        for i in rng.choice(len(columns), min(int(rng.integers(2, 4)), len(columns)), replace=False).tolist():
+            low, high = np.sort(rng.choice(known[i], 2)) if len(known[i]) else (0.0, 1.0)
             half = rng.random(columns[i].axis.values or 1) < 0.5
-            for rows, table in zip(inside, (real, made), strict=True):
-                if columns[i].ordered:
-                    rows &= (table[i] >= low) & (table[i] <= high)
+            sides[i] = (low - 1e-12, high + 1e-12) if columns[i].ordered else half
+        asked.append(sides)
+
+    def ask(table: Table) -> Floats:
+        found = np.empty(BOXES)
+        for at, sides in enumerate(asked):
+            inside = np.ones(len(table[0]), dtype=bool)
+            for i, side in sides.items():
+                if isinstance(side, tuple):
+                    inside &= (table[i] >= side[0]) & (table[i] <= side[1])
                 else:
-                    rows &= ~np.isnan(table[i]) & half[np.nan_to_num(table[i]).astype(np.int64)]
-        shares[:, at] = [rows.mean() for rows in inside]
-    return shares[0], shares[1]
+                    inside &= ~np.isnan(table[i]) & side[np.nan_to_num(table[i]).astype(np.int64)]
+            found[at] = inside.mean()
+        return found
+
+    return Questions([tuple(sides) for sides in asked], ask)
 
 
-def risk_ratios(columns: Columns, real: Table, made: Table) -> Iterator[tuple[int, int, float, float]]:
-    """An outcome's column, a column of exposed rows, and the risk ratio of exposed and others in both tables.
+def risk_ratios(columns: Columns, real: Table) -> Questions:
+    """Logarithms of risk ratios of exposed rows and others.
 
     Outcomes are values of categories, of a few steps, or beyond a number's 95th percentile, which 1 to 10 % of the
-    rows have; exposed are 10 to 90 % of them, by such a value or above a number's median. Counts of outcomes have 1/2
-    added.
+    rows have; exposed are 10 to 90 % of them, by such a value or above a number's median. Counts have 1/2 added.
     """
-    exposed = list(_flags(columns, real, made, EXPOSED, 50))
-    for i, ill_real, ill_made in _flags(columns, real, made, OUTCOME, 95):
-        for j, at_real, at_made in exposed:
-            if i != j:
-                yield i, j, _risk_ratio(ill_real, at_real), _risk_ratio(ill_made, at_made)
+    outcomes, exposed = list(_flags(columns, real, OUTCOME, 95)), list(_flags(columns, real, EXPOSED, 50))
+    pairs = [(a, b) for a, (i, _) in enumerate(outcomes) for b, (j, _) in enumerate(exposed) if i != j]
+
+    def ask(table: Table) -> Floats:
+        ill, at = ([find(table) for _, find in flags] for flags in (outcomes, exposed))
+        some, all_ = [float(rows.sum()) for rows in ill], [float(rows.sum()) for rows in at]
+        found = np.empty(len(pairs))
+        for number, (a, b) in enumerate(pairs):
+            both, others = float(ill[a] @ at[b]), len(table[0]) - all_[b]
+            found[number] = math.log((both + 0.5) / (all_[b] + 1) / ((some[a] - both + 0.5) / (others + 1)))
+        return found
+
+    return Questions([(outcomes[a][0], exposed[b][0]) for a, b in pairs], ask)
 
 
 def _flags(
-    columns: Columns, real: Table, made: Table, share: tuple[float, float], percentile: float
-) -> Iterator[tuple[int, Flags, Flags]]:
-    """Rows of both tables that have a value, as zeros and ones: of those values that such a share of real rows have."""
+    columns: Columns, real: Table, share: tuple[float, float], percentile: float
+) -> Iterator[tuple[int, Callable[[Table], Flags]]]:
+    """A column and what finds rows with a value, as ones: of those values that such a share of the real rows have."""
+
+    def above(i: int, cut: float) -> Callable[[Table], Flags]:
+        return lambda table: (table[i] > cut).astype(np.float32)
+
+    def equal(i: int, group: int) -> Callable[[Table], Flags]:
+        return lambda table: (bin_of(columns[i], table[i], FEW) == group).astype(np.float32)
+
     for i, column in enumerate(columns):
-        both = real[i], made[i]
-        if column.ordered and (column.axis.values or FEW + 1) > FEW:
-            known = real[i][~np.isnan(real[i])]
-            cut = float(np.percentile(known, percentile)) if len(known) else 1.0
-            found = [[values > cut for values in both]]
+        known = real[i][~np.isnan(real[i])]
+        if not column.ordered or (column.axis.values or FEW + 1) <= FEW:
+            found = [equal(i, group) for group in groups_of(column, real[i], share[0])]
         else:
-            codes = [bin_of(column, values, FEW) for values in both]
-            found = [[side == group for side in codes] for group in groups_of(column, real[i], share[0])]
-        for flags in found:
-            if share[0] <= flags[0].mean() <= share[1]:
-                yield i, flags[0].astype(np.float32), flags[1].astype(np.float32)
+            found = [above(i, float(np.percentile(known, percentile)) + 1e-12)] if len(known) else []
+        yield from ((i, find) for find in found if share[0] <= find(real).mean() <= share[1])
 
 
-def _risk_ratio(ill: Flags, exposed: Flags) -> float:
-    both, some, at = float(ill @ exposed), float(ill.sum()), float(exposed.sum())
-    return (both + 0.5) / (at + 1) / ((some - both + 0.5) / (len(ill) - at + 1))
+def correlations(columns: Columns, real: Table, *, ranked: bool) -> Questions:
+    """Pearson's or Spearman's correlation of pairs of columns that have an order or two values."""
+    numeric = [i for i, c in enumerate(columns) if c.ordered or c.axis.values == 2]
 
+    def ask(table: Table) -> Floats:
+        if len(numeric) < 2:
+            return np.empty(0)
+        upper = np.triu_indices(len(numeric), 1)
+        found: Floats = pearson([_ranks(table[i]) if ranked else table[i] for i in numeric])[upper]
+        return found
 
-def _numeric(columns: Columns, table: Table) -> list[Floats]:
-    """The columns that can be correlated."""
-    return [v for c, v in zip(columns, table, strict=True) if c.ordered or c.axis.values == 2]
+    return Questions(list(combinations(numeric, 2)), ask)
 
 
 def _ranks(values: Floats) -> Floats:
@@ -219,35 +306,24 @@ def _ranks(values: Floats) -> Floats:
     return np.where(np.isnan(values), np.nan, ranks)
 
 
-def correlations(columns: Sequence[Floats]) -> Floats:
-    """Pearson's correlation of each pair, of the rows that have both values; 0 if one of them does not vary."""
+def pearson(columns: Sequence[Floats]) -> Floats:
+    """The correlation of each pair, of the rows that have both values; 0 if one of them does not vary."""
     x = np.column_stack(columns)
     there = (~np.isnan(x)).astype(np.float64)
-    scale = np.nanmax(np.abs(x), axis=0, initial=1e-300)
-    x = np.nan_to_num(x / scale)
-    x -= x.mean(axis=0)
-    x *= there
+    x = np.nan_to_num(x) / np.maximum(np.abs(np.nan_to_num(x)).max(axis=0, initial=0), 1e-300)
+    x = (x - x.mean(axis=0)) * there
     n = np.maximum(there.T @ there, 1)
     sums, squares = x.T @ there / n, (x * x).T @ there / n
     variances = np.maximum(squares - sums**2, 0)
     both = np.sqrt(variances * variances.T)
-    covariances = x.T @ x / n - sums * sums.T
-    return np.where(both > 1e-12, covariances / np.maximum(both, 1e-12), 0.0)
+    return np.where(both > 1e-12, (x.T @ x / n - sums * sums.T) / np.maximum(both, 1e-12), 0.0)
 
 
-def _differences(real: list[Floats], made: list[Floats]) -> list[float]:
-    if len(real) < 2:
-        return []
-    upper = np.triu_indices(len(real), 1)
-    found: list[float] = np.abs(correlations(real) - correlations(made))[upper].tolist()
-    return found
-
-
-def _deviation(values: Floats) -> float:
+def deviation(values: Floats) -> float:
     """The standard deviation; of a column that does not vary, its whole range."""
     deviation = float(np.nanstd(values))
     return deviation if deviation > 1e-12 else 1.0
 
 
-def _mean(errors: Sequence[float]) -> float | None:
-    return sum(errors) / len(errors) if errors else None
+def _mean(errors: Sequence[float] | Floats) -> float | None:
+    return float(np.mean(errors)) if len(errors) else None

@@ -1,5 +1,5 @@
 """The report: one HTML page that shows how a published data set grew. Needs no network and no server."""
 
-from headwater.report.report import choose_pairs, usual_name, write_report
+from headwater.report.report import usual_name, write_report
 
-__all__ = ["choose_pairs", "usual_name", "write_report"]
+__all__ = ["usual_name", "write_report"]

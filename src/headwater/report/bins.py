@@ -42,17 +42,22 @@ class Bins:
         """How many bins there are, that of missing values left out."""
         return len(self.edges) - 1
 
-    def find(self, places: Floats) -> Integers:
-        """The bin of each coordinate."""
-        values, gone = self.column.axis.value(places)
+    def find(self, values: Floats) -> Integers:
+        """The bin of each value."""
+        there, steps = np.nan_to_num(values), self.column.axis.values
         if self.groups is not None:
-            found = self.groups[values.astype(np.int64)]
+            found = self.groups[there.astype(np.int64)]
         elif self.parts:
-            inner = np.array(self.parts[1:-1]) * (self.column.axis.values or 1)
-            found = np.searchsorted(np.rint(inner) if self.column.axis.values else inner, values, side="right")
+            inner = np.array(self.parts[1:-1])
+            inner, codes = (np.rint(inner * steps), np.rint(there * (steps - 1))) if steps else (inner, there)
+            found = np.searchsorted(inner, codes, side="right")
         else:
-            found = np.minimum((values * self.size).astype(np.int64), self.size - 1)
-        return found if gone is None else np.where(gone, self.size, found)
+            found = np.minimum((there * self.size).astype(np.int64), self.size - 1)
+        return np.where(np.isnan(values), self.size, found)
+
+    def count(self, values: Floats) -> Integers:
+        """How many values each bin has."""
+        return np.bincount(self.find(values), minlength=self.size + 1)
 
     def to_dict(self) -> dict[str, Any]:
         """What the page needs to draw the axis."""
@@ -65,11 +70,15 @@ class Bins:
         }
 
 
-def cut(column: ColumnAxis, most: int, popular: Integers | None = None, tail: Tail | None = None) -> Bins:
-    """Cut a column into at most ``most`` bins of about one width, as drawn; categories are bins by themselves."""
+def cut(column: ColumnAxis, most: int, last: Floats) -> Bins:
+    """Cut a column into at most ``most`` bins of about one width, as drawn; categories are bins by themselves.
+
+    The last release only says which of very many categories get a bar of their own, and whether an axis is logarithmic.
+    """
     values = column.axis.values
     if not column.ordered:
-        return _bars(column, popular)
+        return _bars(column, last)
+    tail = long_tail(column, last)
     if tail is not None:
         parts = [tail.part(i / most) for i in range(most + 1)]
         if values is not None:
@@ -82,29 +91,31 @@ def cut(column: ColumnAxis, most: int, popular: Integers | None = None, tail: Ta
     return Bins(column, edges, None, None, None, edges)
 
 
-def long_tail(column: ColumnAxis, places: Floats) -> Tail | None:
+def long_tail(column: ColumnAxis, last: Floats) -> Tail | None:
     """A logarithmic axis for numbers of which most lie near a lower bound of about 0, judged by a public release."""
-    if column.kind not in ("number", "integer") or column.declared.get("scale") == "log" or not len(places):
+    if column.kind not in ("number", "integer") or column.declared.get("scale") == "log":
         return None
     if column.axis.values is not None and column.axis.values <= FINE:  # each value has a bar of its own
         return None
-    low, high = column.declared["low"], column.declared["high"]
-    values, there = column.split(places)
-    values = values[there]
+    low, high, values = column.declared["low"], column.declared["high"], last[~np.isnan(last)]
     if not 0 <= low < high / 100 or not len(values) or (values < 1 / 16).mean() < MOSTLY:
         return None
     above = values[values > 0]
     return Tail(1 / max(float(np.median(above)), 1e-9)) if len(above) else None
 
 
-def _bars(column: ColumnAxis, popular: Integers | None) -> Bins:
-    boolean = column.kind == "boolean"
-    labels = ("false", "true") if boolean else tuple(str(value) for value in column.declared["values"])
+def labels_of(column: ColumnAxis) -> tuple[str, ...]:
+    """The values of an unordered column."""
+    return ("false", "true") if column.kind == "boolean" else tuple(str(value) for value in column.declared["values"])
+
+
+def _bars(column: ColumnAxis, last: Floats) -> Bins:
+    labels = labels_of(column)
     groups = np.arange(len(labels))
     if len(labels) > MOST_BARS:
-        counts = np.zeros(len(labels), dtype=np.int64) if popular is None else popular[: len(labels)]
+        counts = np.bincount(last[~np.isnan(last)].astype(np.int64), minlength=len(labels))[: len(labels)]
         kept = np.sort(np.argsort(-counts, kind="stable")[: MOST_BARS - 1])
-        groups = np.full(len(labels), MOST_BARS - 1)
+        groups = np.full(len(groups), MOST_BARS - 1)
         groups[kept] = np.arange(MOST_BARS - 1)
         labels = (*(labels[i] for i in kept), f"{len(labels) - len(kept)} others")
     return Bins(column, tuple(np.linspace(0, 1, len(labels) + 1)), labels, groups)

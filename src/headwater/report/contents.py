@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import base64
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 
-from headwater.evaluation.axes import ColumnAxis, Floats, Integers
+from headwater.evaluation.axes import Integers
+from headwater.evaluation.bars import Bars
 from headwater.evaluation.evaluation import NOT_PRIVATE
 from headwater.evaluation.inputs import shortage
+from headwater.evaluation.pairs import bins_of, information
+from headwater.evaluation.yardstick import Columns, Table
 from headwater.public.budget import Guarantee
 from headwater.public.moments import microseconds
-from headwater.report import lines
-from headwater.report.bins import COARSE, FINE, Bins, cut, long_tail
-from headwater.report.quality import Errors, expected_columns
+from headwater.public.partition import Points
+from headwater.report.bins import COARSE, FINE, Bins, cut
 from headwater.report.releases import Published
+from headwater.report.ticks import Scale, datetimes
 
 _CARD = ("headwater", "epsilon", "delta", "neighbours", "guarantee", "noise", "mechanism", "mechanism_reason", "note")
 ROWS = 10  # that are shown as text
+ALL_PAIRS, SOME_PAIRS = 10, 6
+"""All pairs of columns are drawn if there are at most so many; else so many of them, and of the worst some more."""
+DEPENDENCE_ROWS = 50_000
+"""Rows of the last release that decide which pairs depend on each other most."""
 _WORDS = ("loss", "whom", "promise", "meaning", "limits")
 
 
@@ -41,28 +50,30 @@ class Cuts:
     pairs: list[tuple[int, int]]
 
     @staticmethod
-    def choose(columns: tuple[ColumnAxis, ...], pairs: list[tuple[int, int]], last: Floats) -> Cuts:
-        """Cut by the schema; the last release only says which of very many categories get a bar of their own."""
-        popular = [
-            None if column.ordered else np.bincount(values.astype(np.int64)[there], minlength=column.axis.values or 1)
-            for column, (values, there) in ((c, c.split(places)) for c, places in zip(columns, last.T, strict=True))
-        ]
-        tails = [long_tail(column, places) for column, places in zip(columns, last.T, strict=True)]
-        shapes = list(zip(columns, popular, tails, strict=True))
-        fine, coarse = ([cut(c, most, p, tail) for c, p, tail in shapes] for most in (FINE, COARSE))
+    def choose(columns: Columns, pairs: list[tuple[int, int]], last: Table) -> Cuts:
+        """Cut by the schema."""
+        both = list(zip(columns, last, strict=True))
+        fine, coarse = ([cut(column, most, values) for column, values in both] for most in (FINE, COARSE))
         return Cuts(fine, coarse, pairs)
 
-    def count(self, points: Floats) -> Counts:
-        """Count points of the cube: of each column and pair, with missing values in the last bin."""
-        both = zip(self.fine, points.T, strict=True)
-        fine = [np.bincount(bins.find(places), minlength=bins.size + 1) for bins, places in both]
-        coarse = {i: self.coarse[i].find(points[:, i]) for i in {i for pair in self.pairs for i in pair}}
+    def count(self, table: Table) -> Counts:
+        """Count each column and pair, with missing values in the last bin."""
+        coarse = {i: self.coarse[i].find(table[i]) for i in {i for pair in self.pairs for i in pair}}
         pairs = []
         for x, y in self.pairs:
             shape = self.coarse[y].size + 1, self.coarse[x].size + 1
             cells = np.bincount(coarse[y] * shape[1] + coarse[x], minlength=shape[0] * shape[1])
             pairs.append(cells.reshape(shape))
-        return Counts(fine, pairs)
+        return Counts([bins.count(values) for bins, values in zip(self.fine, table, strict=True)], pairs)
+
+    def whiskers(self, bars: Bars) -> list[list[float]]:
+        """Half the width of the error bar of the share of each bin, by column."""
+
+        def shares(i: int) -> list[float]:
+            half = bars.half(lambda table: self.fine[i].count(table[i])[:-1] / max((~np.isnan(table[i])).sum(), 1))
+            return [round(min(float(width), 1.0), 6) for width in half]
+
+        return [shares(i) for i in range(len(self.fine))]
 
 
 @dataclass
@@ -74,18 +85,17 @@ class Page:
     releases: list[Published] = field(default_factory=list)
     counts: list[Counts] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    whiskers: list[list[float]] | None = None  # of the last release
     quality: dict[str, Any] | None = None
     sample: dict[str, Any] | None = None
     real: list[Counts] | None = None  # with it the page is not private, unless the real data are public
     real_rows: tuple[int, int] = (0, 0)  # and so many of them are records
     public: bool = False
-    errors: list[Errors | None] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, in the page."""
         card, releases = self.releases[-1].card, [_release(release) for release in self.releases]
         said = Guarantee.as_stated(card)
-        measured = [None if found is None else found.whole for found in self.errors]
         (rows, known), end = self.real_rows, max(release.span[1] for release in self.releases)
         short = shortage(rows, (0, end), "the last release", known)  # from 0: rows are compared by their places
         return {
@@ -94,8 +104,7 @@ class Page:
             "total": self.total,
             "card": {key: card[key] for key in _CARD if key in card} | {name: getattr(said, name) for name in _WORDS},
             "releases": releases,
-            "growth": lines.growth(releases),
-            "error": lines.error(releases, measured),
+            "growth": growth(releases),
             "quality": self.quality,
             "sample": self.sample,
             "columns": [self._column(i) for i in range(len(self.cuts.fine))],
@@ -107,10 +116,9 @@ class Page:
         bins = self.cuts.fine[i]
         found = {"name": bins.column.name, "kind": bins.column.kind, "missing": bins.column.axis.missing}
         found |= bins.to_dict() | {"counts": [counts.columns[i].tolist() for counts in self.counts]}
-        found["expected"] = [expected_columns(release.card, [bins.column])[0] for release in self.releases]
+        found["bars"] = None if self.whiskers is None else self.whiskers[i]
         if self.real is not None:
             found["real"] = [counts.columns[i].tolist() for counts in self.real]
-            found["errors"] = [None if error is None else round(error.columns[i], 5) for error in self.errors]
         return found
 
     def _pair(self, i: int) -> dict[str, Any]:
@@ -122,13 +130,79 @@ class Page:
         return found
 
 
+def choose_pairs(
+    columns: Columns,
+    last: Table,
+    wanted: Sequence[tuple[str, str]] | None = None,
+    worst: Sequence[tuple[str, str]] = (),
+) -> list[tuple[int, int]]:
+    """Which columns are drawn against each other, the one that goes to the right first; ``worst`` ones also if many."""
+    names = [column.name for column in columns]
+    if wanted is not None:
+        for pair in wanted:
+            if len(set(pair)) != 2:
+                raise ValueError("pairs must hold two different columns each")
+            for name in pair:
+                if name not in names:
+                    raise ValueError(f"pairs names the column {name!r}, but the schema has {', '.join(names)}")
+        return [(names.index(x), names.index(y)) for x, y in wanted]
+    pairs = list(combinations(range(len(columns)), 2))
+    if len(pairs) > ALL_PAIRS:
+        some = [values[:DEPENDENCE_ROWS] for values in last]
+        depend = {(i, j): information(table) for i, j, table in bins_of(columns, some, some).tables()}
+        pairs = sorted(pairs, key=lambda pair: -depend[pair])[:SOME_PAIRS]
+        pairs = list(dict.fromkeys([*pairs, *((names.index(x), names.index(y)) for x, y in worst)]))
+    # Names of categories are easier to read beside the picture than below it.
+    return [(y, x) if columns[y].ordered and not columns[x].ordered else (x, y) for x, y in pairs]
+
+
 def _release(release: Published) -> dict[str, Any]:
-    card, (start, end) = release.card, release.span
-    error = card["expected_error"] or {}
-    found = {"name": release.folder.name, "t": card["t"], "start": start, "end": end, "rows": card["rows"]}
-    # Nothing is known before the first bucket is full: the card says infinity, which JSON has no word for.
-    known = {key: error[key] if key in error and math.isfinite(error[key]) else None for key in ("typical", "upper")}
-    return found | {"time": card["time"], "measure": str(error.get("measure", "W1"))} | known
+    start, end = release.span
+    card = release.card
+    return {"name": release.folder.name, "start": start, "end": end} | {key: card[key] for key in ("t", "rows", "time")}
+
+
+def growth(releases: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Rows of each release over the time of its publication, and records so far if that is something else."""
+    x, places = _published(releases)
+    scale = Scale.of([0, *(release["t"] for release in releases)])
+    windows = any(release["rows"] != release["t"] for release in releases)
+    same, apart = "records so far, as many as the release has rows", "rows of the release; dashed: records so far"
+
+    def line(key: str) -> list[tuple[float, float]]:
+        return [(place, scale.at(release[key])) for place, release in zip(places, releases, strict=True)]
+
+    first, last = releases[0]["t"], releases[-1]["t"]
+    return {
+        "x": x,
+        "y": scale.to_dict(apart if windows else same, whole=True),
+        "series": line("rows"),
+        "dashed": line("t") if windows else None,
+        "describe": f"The stream has {first:,} records at the first release shown and {last:,} at the last",
+    }
+
+
+def _published(releases: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[float]]:
+    """The axis of time, if each release was published after the one before it; else releases are numbered."""
+    times = [_moment(release["time"]) for release in releases]
+    known = [time for time in times if time is not None]
+    if len(known) == len(times) > 1 and all(a < b for a, b in pairwise(known)):
+        start, span = known[0], (known[-1] - known[0]).total_seconds()
+        places = [round((time - start).total_seconds() / span, 6) for time in known]
+        return {"label": "published, UTC", "ticks": datetimes(start, known[-1])}, places
+    if len(releases) == 1:
+        return {"label": "release", "ticks": [(0.5, "1")]}, [0.5]
+    scale = Scale(1, len(releases), log=False)
+    return scale.to_dict("release", whole=True), [scale.at(number) for number in range(1, len(releases) + 1)]
+
+
+def _moment(text: str) -> datetime | None:
+    """A time as a card has it, in UTC unless it says otherwise; None if it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def _frame(counts: Integers) -> dict[str, Any]:
@@ -142,7 +216,7 @@ def _frame(counts: Integers) -> dict[str, Any]:
     return {"cells": cells, "most": most, "rows": rows, "missing": rows - int(there.sum())}
 
 
-def texts(schema: Any, points: Floats) -> list[list[str | None]]:  # noqa: ANN401 - a Schema or a UnitCube
+def texts(schema: Any, points: Points) -> list[list[str | None]]:  # noqa: ANN401 - a Schema or a UnitCube
     """Rows at points of the cube as text, None where a value is missing. Numbers have their decimals, or six digits."""
     columns = getattr(schema, "columns", {})
     exact = {name for name, column in columns.items() if getattr(column, "grid", None) is not None}

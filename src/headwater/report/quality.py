@@ -1,140 +1,135 @@
-"""How good releases are, for the page: measured if the real data are there, else as the card expects it."""
+"""How good a release is, for the page: expected from public numbers, measured if the real data are there."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from headwater.evaluation import meaning
-from headwater.evaluation.axes import ColumnAxis, Floats
-from headwater.evaluation.evaluation import WORST, Evaluation
-from headwater.evaluation.meaning import about_columns, about_pairs, about_rows, grade
-from headwater.evaluation.measures import binned, dependence_of, total_variation
-from headwater.evaluation.w1 import DEFAULT_SIDE, fits_exact, w1
-from headwater.public.protocol import TWO_WAY
+import numpy as np
 
-MOST_WORK = 2e9  # rows times pairs of columns, over all releases: about ten seconds
-MOST_FLOWS = 12  # releases whose W1 is computed on a grid
+from headwater.evaluation import yardstick
+from headwater.evaluation.bars import Bars
+from headwater.evaluation.evaluation import (
+    MEANING,
+    WORST,
+    Evaluation,
+    column_errors,
+    percent,
+    questions_of,
+    said,
+)
+from headwater.evaluation.yardstick import Columns, Table
+from headwater.report.bins import labels_of
 
-
-@dataclass(frozen=True)
-class Errors:
-    """Total variation of each column, and one number for the whole release in the measure of its expected error."""
-
-    columns: list[float]
-    whole: float | None
-
-
-def errors(
-    real: Floats, synthetic: Floats, columns: Sequence[ColumnAxis], measure: str, *, whole: bool
-) -> Errors | None:
-    """The errors of one release. NOT PRIVATE. None if there is nothing to compare; the last only where it is asked."""
-    if not len(real) or not len(synthetic):
-        return None
-    a, b = (binned(points, columns) for points in (real, synthetic))
-    ones = [total_variation(p, q) for p, q in zip(a.one_way(), b.one_way(), strict=True)]
-    if not whole or measure == "W1":
-        return Errors(ones, _w1(real, synthetic) if whole else None)
-    twos = [total_variation(p, q) for (_, _, p), (_, _, q) in zip(a.two_way(), b.two_way(), strict=True)]
-    return Errors(ones, sum(twos) / len(twos) if twos else ones[0])
+GROUPS, CORRELATIONS = 6, 10
+"""Tables of means by group, and correlations, that are shown: where groups differ most, and the strongest."""
 
 
-def _w1(real: Floats, synthetic: Floats) -> float | None:
-    d = real.shape[1]
-    if d > 1 and d not in DEFAULT_SIDE:
-        return None
-    if d == 1 or (fits_exact(len(real), len(synthetic)) and len(real) <= 1_000):
-        return w1(real, synthetic).value
-    return w1(real, synthetic, method="grid", side=DEFAULT_SIDE[d] // (d - 1)).value
+def quality(columns: Columns, last: Table, bars: Bars | None, found: Evaluation | None, real: Table | None) -> Any:  # noqa: ANN401 - for JSON
+    """What a page says of the errors of its last release; NOT PRIVATE if it was measured."""
+    expected = {} if bars is None else _expected(columns, last, bars)
+    measured = {} if found is None else {one.kind: one for one in found.questions}
+    questions = []
+    for kind, unit, _ in questions_of(columns, last, 0):
+        one, foreseen = measured.get(kind), expected.get(kind)
+        if one is not None or foreseen is not None:
+            questions.append(
+                {
+                    "kind": kind,
+                    "expected": foreseen and [said(error, unit) for error in foreseen],
+                    "measured": one and [said(one.mean, unit), said(one.percentile_95, unit)],
+                    "held": one and one.held,
+                }
+            )
+    named = {one.name: one for one in found.columns} if found is not None else {}
+    listed = list[dict[str, Any]]()
+    for i, column in enumerate(columns):
+        judged, foreseen = named.get(column.name), expected.get(i)
+        if judged is not None or foreseen is not None:
+            row = {"name": column.name, "share": judged and judged.share, "w1": judged and judged.w1}
+            listed.append(row | {"expected": foreseen and foreseen[0], "expected_w1": foreseen and foreseen[1]})
+    listed.sort(key=lambda row: -float(row["expected"] if row["share"] is None else row["share"]))
+    return {
+        "meaning": MEANING,
+        "questions": questions,
+        "columns": listed,
+        "pairs": [] if found is None else [{"x": x, "y": y, "share": error} for x, y, error in found.pairs[:WORST]],
+        "pairs_total": 0 if found is None else len(found.pairs),
+        "cut": {} if found is None else {name: percent(share) for name, share in found.cut.items()},
+        "stepped": {} if found is None else {name: percent(share) for name, share in found.stepped.items()},
+        "w1": None if found is None or found.distance is None else round(found.distance.value, 4),
+        "groups": _groups(columns, last, bars, real),
+        "correlations": _correlations(columns, last, bars, real),
+    }
 
 
-def chosen(rows: Sequence[int], dimension: int, measure: str) -> set[int]:
-    """Which releases are measured as a whole, the last among them: all if that is quick, else some, evenly spread."""
-    most = len(rows)
-    if measure == "W1":
-        most = most if dimension == 1 else min(most, MOST_FLOWS)
-    else:
-        pairs = max(dimension * (dimension - 1) // 2, 1)
-        most = min(most, max(int(MOST_WORK / pairs / max(sum(rows) / max(len(rows), 1), 1)), 1))
-    last = len(rows) - 1
-    return {last} if most <= 1 else {round(i * last / (most - 1)) for i in range(most)}
-
-
-def expected_columns(card: dict[str, Any], columns: Sequence[ColumnAxis]) -> list[tuple[float, float] | None]:
-    """What the card expects of each column's error: typical, and rarely exceeded; None if it does not say."""
-    parts = (card["expected_error"] or {}).get("parts")
-    found = list[tuple[float, float] | None]()
-    for column in columns:
-        part = parts.get(f"column {column.name}") if isinstance(parts, dict) else None
-        numbers = [part.get(key) for key in ("typical", "upper")] if isinstance(part, dict) else []
-        known = [float(number) for number in numbers if isinstance(number, float | int) and math.isfinite(number)]
-        found.append((known[0], known[1]) if len(known) == 2 else None)
+def _expected(columns: Columns, last: Table, bars: Bars) -> dict[Any, Any]:
+    """Mean and 95th percentile of errors by kind of question, and the mean errors of each column by its number."""
+    found: dict[Any, Any] = {}
+    for kind, _, questions in questions_of(columns, last, 0):
+        errors = bars.expected(questions)
+        if len(errors):
+            found[kind] = float(errors.mean()), float(np.percentile(errors, 95))
+    for i, column in enumerate(columns):
+        missed = [column_errors(column, a[i], b[i]) for a, b in zip(bars.truths, bars.fits, strict=True)]
+        w1 = [one.w1 for one in missed if one.w1 is not None]
+        found[i] = float(np.mean([one.share for one in missed])), float(np.mean(w1)) if w1 else None
     return found
 
 
-def expected_quality(card: dict[str, Any], columns: Sequence[ColumnAxis], last: Floats) -> dict[str, Any]:
-    """From the card and the release alone: as private as they are."""
-    pairs = zip(columns, expected_columns(card, columns), strict=True)
-    ranked = sorted([(c.name, pair) for c, pair in pairs if pair is not None], key=lambda item: -item[1][0])
-    error = card["expected_error"] or {}
-    measure, (typical, upper) = error.get("measure", "W1"), (error.get(key, math.inf) for key in ("typical", "upper"))
-    answers = [about_columns({name: pair[0] for name, pair in ranked})] if ranked else []
-    said = [meaning.TOTAL_VARIATION] * bool(ranked or measure == TWO_WAY) + [meaning.W1_CUBE] * (measure == "W1")
-    if math.isfinite(typical) and math.isfinite(upper):
-        if measure == TWO_WAY:
-            rare = f"mean of all pairs, expected from public numbers; below {upper:.3g} in nine cases of ten"
-            answers.append(about_pairs(typical, rare))
-        elif ranges := [_range(column) for column in columns if column.ordered]:
-            rare = f"at most, if W1 is {typical:.2g} as expected; it is below {upper:.2g} in nine cases of ten"
-            answers.append(meaning.answer("Means of columns, in parts of their range", typical / min(ranges), rare))
-        answers.append(about_rows(typical if measure == TWO_WAY else None, card["rows"]))
-    return {
-        "measured": False,
-        "meaning": said,
-        "answers": answers,
-        "columns": [
-            {"name": name, "error": None, "expected": pair[0], "grade": grade(pair[0])} for name, pair in ranked
-        ],
-        "pairs": [],
-        "dependence": {
-            "names": [column.name for column in columns],
-            "synthetic": dependence_of(binned(last, columns)).round(4).tolist(),
-        },
-    }
-
-
-def measured_quality(found: Evaluation, card: dict[str, Any], columns: Sequence[ColumnAxis]) -> dict[str, Any]:
-    """From a comparison with the real data: NOT PRIVATE."""
-    expected = dict(zip((c.name for c in columns), expected_columns(card, columns), strict=True))
-    said, (real, synthetic) = found.to_dict(), found.dependence
-    return {
-        "measured": True,
-        "meaning": [meaning.TOTAL_VARIATION, meaning.W1_MEANS],
-        "answers": said["answers"],
-        "columns": [
+def _groups(columns: Columns, last: Table, bars: Bars | None, real: Table | None) -> list[dict[str, Any]]:
+    """Means of ordered columns by group, in their own units, of the pairs whose groups differ most."""
+    asked = yardstick.group_means(columns, last)
+    answers, half, truth = (asked.ask(last), *_beside(asked, bars, real))
+    tables: dict[tuple[int, ...], list[int]] = {}
+    for number, (i, by, _) in enumerate(asked.about):
+        if columns[i].kind in ("number", "integer") and columns[i].declared.get("scale") != "log":
+            tables.setdefault((i, by), []).append(number)
+    spread = {pair: float(np.ptp(answers[rows])) for pair, rows in tables.items() if len(rows) > 1}
+    found, seen = list[dict[str, Any]](), set[int]()
+    for i, by in sorted(spread, key=lambda pair: -spread[pair]):
+        if i in seen or len(found) == GROUPS:  # one for each column: many columns say the same
+            continue
+        seen.add(i)
+        column, rows = columns[i], tables[i, by]
+        low, high = float(column.declared["low"]), float(column.declared["high"])
+        scale = yardstick.deviation(last[i]) * (high - low)
+        names = [_group(columns[by], asked.about[row][2]) for row in rows]
+        lines = [
             {
-                "name": column.name,
-                "error": column.error,
-                "expected": (pair := expected[column.name]) and pair[0],
-                "grade": grade(column.error),
-                "w1": column.distance if column.has_w1 else None,
+                "group": name,
+                "mean": round(low + float(answers[row]) * scale, 6),
+                "half": None if half is None or not np.isfinite(half[row]) else round(float(half[row]) * scale, 6),
+                "real": None if truth is None else round(low + float(truth[row]) * scale, 6),
             }
-            for column in found.ranked_columns
-        ],
-        "pairs": [{"x": x, "y": y, "error": e, "grade": grade(e)} for x, y, e in found.ranked_pairs[:WORST]],
-        "pairs_total": len(found.ranked_pairs),
-        "cut": said["bounds_that_cut"],
-        "w1": said["w1"],
-        "dependence": {
-            "names": [column.name for column in columns],
-            "synthetic": synthetic.round(4).tolist(),
-            "real": real.round(4).tolist(),
-        },
-    }
+            for name, row in zip(names, rows, strict=True)
+        ]
+        found.append({"column": column.name, "by": columns[by].name, "rows": lines})
+    return found
 
 
-def _range(column: ColumnAxis) -> float:
-    """How much of its axis the range of a column takes up: no mean moves farther than W1 on the axis."""
-    return column.axis.unit * max((column.axis.values or 2) - 1, 1)
+def _group(column: Any, code: int) -> str:  # noqa: ANN401 - a ColumnAxis
+    if not column.ordered:
+        return labels_of(column)[code]
+    low, high, values = float(column.declared.get("low", 0)), float(column.declared.get("high", 0)), column.axis.values
+    return f"{low + (high - low) * code / max(values - 1, 1):g}"
+
+
+def _correlations(columns: Columns, last: Table, bars: Bars | None, real: Table | None) -> list[dict[str, Any]]:
+    """The strongest rank correlations."""
+    asked = yardstick.correlations(columns, last, ranked=True)
+    answers, half, truth = (asked.ask(last), *_beside(asked, bars, real))
+    strongest = np.argsort(-np.abs(answers), kind="stable")[:CORRELATIONS]
+    return [
+        {
+            "x": columns[asked.about[at][0]].name,
+            "y": columns[asked.about[at][1]].name,
+            "found": round(float(answers[at]), 3),
+            "half": None if half is None or not np.isfinite(half[at]) else round(float(half[at]), 3),
+            "real": None if truth is None else round(float(truth[at]), 3),
+        }
+        for at in strongest.tolist()
+    ]
+
+
+def _beside(asked: yardstick.Questions, bars: Bars | None, real: Table | None) -> tuple[Any, Any]:
+    return None if bars is None else bars.half(asked.ask), None if real is None else asked.ask(real)

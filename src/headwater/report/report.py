@@ -16,30 +16,23 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from importlib import resources
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from headwater.evaluation.axes import ColumnAxis, Floats, column_axes
-from headwater.evaluation.evaluation import Evaluation, compare
-from headwater.evaluation.inputs import Rows, joined, known, rows_of
-from headwater.evaluation.measures import binned, normalised_information
+from headwater.evaluation.axes import column_axes
+from headwater.evaluation.evaluation import compare
+from headwater.evaluation.inputs import Rows, joined, rows_of, without_steps
+from headwater.evaluation.yardstick import table_of
 from headwater.public.files import FileRefusedError, write_whole
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import schema_from_dict
 from headwater.report import releases as folders
-from headwater.report.contents import ROWS, Cuts, Page, texts
-from headwater.report.quality import chosen, errors, expected_quality, measured_quality
+from headwater.report.contents import ROWS, Cuts, Page, choose_pairs, texts
+from headwater.report.quality import quality
 
 Progress = Callable[[str, int, int], None]
-
-ALL_PAIRS, SOME_PAIRS, WORST_PAIRS = 10, 6, 4
-"""All pairs of columns are drawn if there are at most so many; else so many of them, and of the worst so many more."""
-
-DEPENDENCE_ROWS = 50_000
-"""Rows of the last release that decide which pairs depend on each other most."""
+WORST_PAIRS = 4
+"""Of pairs of columns that are drawn beside the real data."""
 
 
 def write_report(
@@ -91,41 +84,30 @@ def write_report(
     say = progress or (lambda what, done, total: None)
 
     say("releases", 0, len(shown))
-    last = shown[-1].points(schema)  # chooses pairs and bars: it is public
-    spans = [release.span for release in shown]
-    rows = None if against is None else _real(against, schema, max(end for _, end in spans), say)
-    real = None if rows is None else rows.points
-    judged = None if rows is None else _judged(rows, spans[-1], last, schema)
-    worst = [] if judged is None else [(x, y) for x, y, _ in judged.ranked_pairs[:WORST_PAIRS]]
+    points = shown[-1].points(schema)
+    last, spans = table_of(points, columns), [release.span for release in shown]  # public: chooses pairs and bars
+    real = None if against is None else _real(against, schema, max(end for _, end in spans), say)
+    about = None if real is None else real.span(*spans[-1])
+    judged = (
+        None
+        if about is None or not about.known.any() or not len(points)
+        else compare(about, Rows.at(points, schema), schema)
+    )
+    worst = [] if judged is None else [(x, y) for x, y, _ in judged.pairs[:WORST_PAIRS]]
     cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs, worst), last)
     title = usual_name(Path(releases_folder)) if name is None else name
-    page = Page(cuts, len(found), names={"data": title, "run": str(shown[-1].card.get("run", ""))})
-    measure = str((shown[-1].card["expected_error"] or {}).get("measure", "W1"))
-    whole = chosen([release.card["rows"] for release in shown], len(columns), measure)
-    real_counts, measured = [], []
+    page = Page(cuts, len(found), names={"data": title, "run": str(shown[-1].card.get("run", ""))}, public=public)
     for done, release in enumerate(shown):
-        points = last if release is shown[-1] else release.points(schema)
         page.releases.append(release)
-        page.counts.append(cuts.count(points))
-        if real is not None:
-            about = known(real[slice(*spans[done])])
-            real_counts.append(cuts.count(about))
-            measured.append(errors(about, points, columns, measure, whole=done in whole))
+        page.counts.append(cuts.count(last if release is shown[-1] else table_of(release.points(schema), columns)))
         say("releases", done + 1, len(shown))
-    page.sample = {"columns": [column.name for column in columns], "synthetic": texts(schema, last[:ROWS])}
-    if len(last):
-        page.quality = expected_quality(shown[-1].card, columns, last)
-    if real is not None:
-        page.real, page.errors, page.real_rows, page.public = (
-            real_counts,
-            measured,
-            (len(real), len(known(real))),
-            public,
-        )
-    if real is not None and judged is not None:
-        page.quality = measured_quality(judged, shown[-1].card, columns)
-        about = known(real[slice(*spans[-1])])
-        page.sample["real"] = texts(schema, about[np.random.default_rng(0).permutation(len(about))[:ROWS]])
+    page.sample = {"columns": [column.name for column in columns], "synthetic": texts(schema, points[:ROWS])}
+    if real is not None and about is not None:
+        page.real = [cuts.count(real.span(*span).table) for span in spans]
+        page.real_rows = len(real), int(real.known.sum())
+        page.sample["real"] = texts(without_steps(schema), about.points(schema, ROWS))
+    if len(points):
+        page.quality = quality(columns, last, None, judged, None if judged is None or about is None else about.table)
     write_whole(out, [render(page.to_dict()).encode()], mode=0o644 if against is None or public else 0o600)
     return out
 
@@ -135,17 +117,11 @@ def _real(against: object, schema: AnySchema, end: int, say: Progress) -> Rows:
     parts, rows = list[Rows](), 0
     for part in rows_of(against, schema):
         parts.append(part)
-        rows = min(rows + len(part.points), end)
+        rows = min(rows + len(part), end)
         say("real rows", rows, end)
         if rows >= end:
             break
     return joined(iter(parts), schema.dimension, end)
-
-
-def _judged(real: Rows, span: tuple[int, int], last: Floats, schema: AnySchema) -> Evaluation | None:
-    """The last release beside the records that it is about; None if there is nothing to compare."""
-    about = known(real.points[slice(*span)])
-    return compare(Rows(about, real.tally), last, schema) if len(about) and len(last) else None
 
 
 def usual_name(folder: Path) -> str:
@@ -163,31 +139,6 @@ def _schema(last: folders.Published, given: AnySchema | None) -> AnySchema:
     if given is not None and given != schema:
         raise FileRefusedError(f"{path}: the schema on the card is not the given one: leave schema= out, or correct it")
     return schema
-
-
-def choose_pairs(
-    columns: tuple[ColumnAxis, ...],
-    last: Floats,
-    wanted: Sequence[tuple[str, str]] | None = None,
-    worst: Sequence[tuple[str, str]] = (),
-) -> list[tuple[int, int]]:
-    """Which columns are drawn against each other, the one that goes to the right first; ``worst`` ones also if many."""
-    names = [column.name for column in columns]
-    if wanted is not None:
-        for pair in wanted:
-            if len(set(pair)) != 2:
-                raise ValueError("pairs must hold two different columns each")
-            for name in pair:
-                if name not in names:
-                    raise ValueError(f"pairs names the column {name!r}, but the schema has {', '.join(names)}")
-        return [(names.index(x), names.index(y)) for x, y in wanted]
-    pairs = list(combinations(range(len(columns)), 2))
-    if len(pairs) > ALL_PAIRS:
-        tables = {(i, j): table for i, j, table in binned(last[:DEPENDENCE_ROWS], columns).two_way()}
-        pairs = sorted(pairs, key=lambda pair: -normalised_information(tables[pair]))[:SOME_PAIRS]
-        pairs = list(dict.fromkeys([*pairs, *((names.index(x), names.index(y)) for x, y in worst)]))
-    # Names of categories are easier to read beside the picture than below it.
-    return [(y, x) if columns[y].ordered and not columns[x].ordered else (x, y) for x, y in pairs]
 
 
 def render(contents: dict[str, Any]) -> str:

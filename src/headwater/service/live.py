@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -12,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluation.axes import column_axes
+from headwater.evaluation.yardstick import Table, table_of
 from headwater.public.budget import Guarantee
 from headwater.public.folder import facts_of
-from headwater.public.partition import Points
 from headwater.public.release import Release
-from headwater.report import choose_pairs
-from headwater.report.contents import Counts, Cuts, Page
+from headwater.report.contents import ROWS, Counts, Cuts, Page, choose_pairs, texts
+from headwater.report.quality import quality
 from headwater.report.releases import Published
 from headwater.service.answers import ProblemError, to_json
 from headwater.service.releases import Releases
@@ -30,10 +31,16 @@ _DOTS = 59  # releases on the line of growth
 _DRAWN = 200_000  # synthetic records that pictures are drawn from, at most
 _SHARED, _OWN = "headwater.report", "headwater.service"
 _PARTS = {
-    "live.js": ("text/javascript; charset=utf-8", [(_SHARED, "draw.js"), (_SHARED, "charts.js"), (_OWN, "live.js")]),
+    "live.js": (
+        "text/javascript; charset=utf-8",
+        [(_SHARED, "draw.js"), (_SHARED, "charts.js"), (_SHARED, "quality.js"), (_OWN, "live.js")],
+    ),
     "live.css": ("text/css; charset=utf-8", [(_SHARED, "page.css"), (_OWN, "live.css")]),
     "icon.svg": ("image/svg+xml", [(_OWN, "icon.svg")]),
 }
+
+
+_POWER = re.compile(r"\^(\((?:[^()]|\([^()]*\))*\)|[\w.]+)")
 
 
 class LivePage:
@@ -74,12 +81,12 @@ class LivePage:
         return found if found.start > 0 else None
 
     def _make(self, release: Release, recent: Release | None) -> bytes:
-        points, cuts = _drawn(release), self._cuts
+        table, cuts = _drawn(release), self._cuts
         if cuts is None or release.t >= 2 * self._cut_at:  # which pairs and categories are drawn
             columns = column_axes(release.schema)
-            cuts = Cuts.choose(columns, choose_pairs(columns, points), points)
+            cuts = Cuts.choose(columns, choose_pairs(columns, table), table)
             self._cuts, self._cut_at = cuts, release.t
-        window, counts = None, [cuts.count(points)]
+        window, counts = None, [cuts.count(table)]
         if recent is not None:
             window = {"asked": WINDOW, "rows": len(recent), "start": recent.start, "t": recent.t}
             counts.append(cuts.count(_drawn(recent)))
@@ -89,7 +96,11 @@ class LivePage:
         published = [{"t": one.card["t"], "time": one.card["time"]} for one in history[-1:]]
         others = [one for one in history if one.card["t"] != release.t]
         line = sorted([*others, now], key=lambda one: int(one.card["t"]))
-        page = Page(cuts, len(times), line, list[Counts](counts)).to_dict() | {"current": line.index(now)}
+        columns = column_axes(release.schema)
+        made = Page(cuts, len(times), line, list[Counts](counts), quality=quality(columns, table, None, None, None))
+        rows = texts(release.schema, release.model.sample(min(ROWS, len(release)), release.seed))
+        made.sample = {"columns": [column.name for column in columns], "synthetic": rows}
+        page = made.to_dict() | {"current": line.index(now)}
         return to_json({"name": self._name, "t": release.t, "window": window, "published": published, **page})
 
 
@@ -99,9 +110,10 @@ def _spread(times: list[int]) -> list[int]:
     return [times[place] for place in places]
 
 
-def _drawn(release: Release) -> Points:
+def _drawn(release: Release) -> Table:
     """The records that pictures are drawn from: all of them, or as many as show the same."""
-    return release.points() if len(release) <= _DRAWN else release.model.sample(_DRAWN, release.seed)
+    points = release.points() if len(release) <= _DRAWN else release.model.sample(_DRAWN, release.seed)
+    return table_of(points, column_axes(release.schema))
 
 
 # ---- pages: small HTML that loads its own script and style, and nothing from elsewhere
@@ -163,7 +175,7 @@ def page_of(run: dict[str, Any]) -> bytes:
     text, promised = _text(_OWN, "live.html"), Guarantee.as_stated(run)
     facts = {name: getattr(promised, name) for name in ("promise", "loss", "whom", "meaning", "limits")}
     for key, value in (facts | {"name": run["name"], "t": f"{run['t']:,}"}).items():
-        text = text.replace("{{" + key + "}}", escape(value))
+        text = text.replace("{{" + key + "}}", _POWER.sub(r"<sup>\1</sup>", escape(value)))
     return _page(f"{run['name']}, live", text, f'<script src="{_address("live.js")}" defer></script>')
 
 

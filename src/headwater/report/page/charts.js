@@ -1,7 +1,7 @@
 // ---- charts ---------------------------------------------------------------------------------------------------------
 
-/** A line over releases: a band up to a second series, a dot for each release, a rule at the chosen one; what was measured beside it. */
-function lineChart(svg, { x, y, series, band, dashed, measured, describe }, index) {
+/** A line over releases: a dot for each, a rule at the chosen one. */
+function lineChart(svg, { x, y, series, dashed, describe }, index) {
   const { width, height } = svg.getBoundingClientRect();
   const left = Math.max(...y.ticks.map(([, label]) => widthOf(label))) + 12, right = 12, top = 24, bottom = 42;
   const [w, h] = [width - left - right, height - top - bottom];
@@ -10,15 +10,10 @@ function lineChart(svg, { x, y, series, band, dashed, measured, describe }, inde
   svg.append(draw("text", { x: 0, y: 11 }, y.label));
   svg.append(draw("text", { x: left + w, y: height - 4, "text-anchor": "end" }, x.label));
   axes(svg, { left, top, w, h, width }, x.ticks, y.ticks);
-  const there = (points) => points.filter((point) => point !== null), dots = there(series);
   const path = (points) => points.map(([a, b], i) => `${i ? "L" : "M"}${px(a).toFixed(1)} ${py(b).toFixed(1)}`).join("");
-  if (band) svg.append(draw("path", { class: "band", d: `${path(there(band))}${path([...dots].reverse()).replace("M", "L")}Z` }));
   if (dashed) svg.append(draw("path", { class: "line dashed", d: path(dashed) }));
-  for (const [points, kind] of [[dots, ""], [there(measured ?? []), "measured"]]) {
-    svg.append(draw("path", { class: `line ${kind}`, d: path(points) }));
-    for (const [a, b] of points) svg.append(draw("circle", { class: `dot ${kind}`, cx: px(a), cy: py(b), r: points.length > 30 ? 2 : 2.75 }));
-  }
-  if (series[index] === null) return;
+  svg.append(draw("path", { class: "line", d: path(series) }));
+  for (const [a, b] of series) svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: series.length > 30 ? 2 : 2.75 }));
   const [a, b] = series[index];
   svg.append(draw("line", { class: "now", x1: px(a), x2: px(a), y1: top, y2: top + h }));
   svg.append(draw("circle", { class: "dot", cx: px(a), cy: py(b), r: 5 }));
@@ -59,13 +54,15 @@ class Histogram {
     this.svg.addEventListener("pointerleave", () => this.say(""));
   }
 
-  show(index) {
+  show(index, whiskers = false) {
     const { column, svg } = this, { width, height } = svg.getBoundingClientRect();
     const left = 44, top = 8, bottom = 22, [w, h] = [width - left - 4, height - top - bottom];
     this.plot = { left, w };
     this.now = sharesOf(column.counts[index]).shares;
     this.then = column.real && sharesOf(column.real[index]).shares;
-    const highest = roundUp(Math.max(...heights(column, this.now), ...heights(column, this.then ?? []), 1e-6));
+    this.bars = whiskers ? column.bars : null;
+    const ends = this.bars && [1, -1].map((sign) => heights(column, this.now.map((v, i) => Math.max(v + sign * this.bars[i], 0))));
+    const highest = roundUp(Math.max(...heights(column, this.now), ...heights(column, this.then ?? []), 1e-6, ...(ends ? ends[0].filter((v, i) => this.bars[i] < this.now[i]) : [])));
     svg.replaceChildren(draw("title", {}, `Histogram of ${column.name}`));
     const decades = this.log ? Math.max(1, Math.min(5, Math.ceil(Math.log10(highest / leastOf(this.now, this.then))))) : 0;
     const level = (v) => (decades ? Math.max(0, 1 + Math.log10(Math.max(v, 1e-12) / highest) / decades) : v / highest);
@@ -76,6 +73,10 @@ class Histogram {
     const bars = heights(column, this.now).map((v, i) =>
       `M${at(column.edges[i] + gap / 2)} ${up(0)}V${up(v)}H${at(column.edges[i + 1] - gap / 2)}V${up(0)}Z`).join("");
     svg.append(draw("path", { class: "bars", d: bars }));
+    if (ends) {
+      const lines = ends[0].map((v, i) => `M${at((column.edges[i] + column.edges[i + 1]) / 2)} ${up(Math.min(v, highest))}V${up(ends[1][i])}`);
+      svg.append(draw("path", { class: "whisker", d: lines.join("") }));
+    }
     if (this.then) {
       const steps = heights(column, this.then).map((v, i) => `V${up(v)}H${at(column.edges[i + 1])}`).join("");
       svg.append(draw("path", { class: "outline", d: `M${at(0)} ${up(0)}${steps}V${up(0)}` }));
@@ -85,7 +86,7 @@ class Histogram {
   read(event) {
     const p = (event.clientX - this.svg.getBoundingClientRect().left - this.plot.left) / this.plot.w;
     const bin = this.column.edges.findIndex((edge, i) => i < this.now.length && p >= edge && p < this.column.edges[i + 1]);
-    this.say(bin < 0 ? "" : `${this.column.names[bin]}: ${percent(this.now[bin])}${this.then ? `, ${this.column.beside ?? "real"} ${percent(this.then[bin])}` : ""}`);
+    this.say(bin < 0 ? "" : `${this.column.names[bin]}: ${percent(this.now[bin])}${this.bars ? ` ± ${percent(this.bars[bin])}` : ""}${this.then ? `, ${this.column.beside ?? "real"} ${percent(this.then[bin])}` : ""}`);
   }
 }
 
@@ -93,19 +94,23 @@ class Bars {
   constructor(column, card) {
     this.column = column;
     this.rows = column.labels.map((label) => {
-      const row = { fill: make("span", { class: "fill" }), mark: make("span", { class: "mark" }), number: make("span", { class: "number" }) };
+      const row = { fill: make("span", { class: "fill" }), whisker: make("span", { class: "whisker" }), mark: make("span", { class: "mark" }), number: make("span", { class: "number" }) };
       row.mark.hidden = !column.real;
-      row.cells = [make("span", { class: "label", title: label }, label), make("span", { class: "track" }, row.fill, row.mark), row.number];
+      row.cells = [make("span", { class: "label", title: label }, label), make("span", { class: "track" }, row.fill, row.whisker, row.mark), row.number];
       return row;
     });
     card.append(make("div", { class: "rows" }, ...this.rows.flatMap((row) => row.cells)));
   }
 
-  show(index) {
+  show(index, whiskers = false) {
     const { shares } = sharesOf(this.column.counts[index]), real = this.column.real && sharesOf(this.column.real[index]).shares;
     const longest = Math.max(...shares, ...(real ?? []), 1e-9);
     this.rows.forEach((row, i) => {
       row.fill.style.width = `${100 * shares[i] / longest}%`;
+      const half = (whiskers && this.column.bars?.[i]) || 0;
+      row.whisker.hidden = !half;
+      row.whisker.style.left = `${100 * Math.max(shares[i] - half, 0) / longest}%`;
+      row.whisker.style.right = `${Math.max(100 - 100 * (shares[i] + half) / longest, 0)}%`;
       if (real) row.mark.style.left = `${100 * real[i] / longest}%`;
       row.number.textContent = percent(shares[i]);
       row.number.title = real ? `${this.column.beside ?? "real"} ${percent(real[i])}` : "";
@@ -212,9 +217,6 @@ function showPair(pair, columns, chosen, frames, draws) {
   byId("least").textContent = "0%";
   byId("most").textContent = `${tickPercent(top)} of the rows in one cell`;
 }
-
-/** What an error is measured in. */
-const inWords = (measure) => (measure === "W1" ? "in W1 (0 to 1)" : "in total variation of two columns at a time, on average over all pairs");
 
 /** The smallest share that is there: where a logarithmic axis has to reach. */
 const leastOf = (...shares) => Math.min(1, ...shares.flatMap((s) => s ?? []).filter((s) => s > 0));

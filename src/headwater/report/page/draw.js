@@ -28,6 +28,9 @@ function fill(element, attributes, children) {
 /** A name that may be broken after the marks that join its words. */
 const breakable = (name) => name.split(/(?<=[_./-])/).flatMap((part, i) => (i ? [make("wbr"), part] : [part]));
 
+/** A text whose powers, such as e^ε, are raised. */
+const powers = (text) => text.split(/\^(\((?:[^()]|\([^()]*\))*\)|[\p{L}\d.]+)/u).map((part, i) => (i % 2 ? make("sup", {}, part) : part));
+
 const whole = (n) => n.toLocaleString("en-US");
 
 /** A share as a percentage with about three digits. */

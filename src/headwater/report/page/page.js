@@ -14,7 +14,7 @@ function introduce() {
   const grew = releases.length > 1 ? ` They follow a stream that grew from ${whole(releases[0].t)} to ${whole(last.t)} records.` : "";
   const some = data.total > releases.length ? ` ${releases.length} of the ${whole(data.total)} releases are shown, evenly spread, the first and the last among them.` : "";
   byId("lead").textContent = `Every release is covered by one fixed privacy budget, ${card.promise.replaceAll(" = ", "\u00a0=\u00a0")}.${grew}${some}`;
-  for (const [id, text] of [["epsilon", card.loss], ["whom", card.whom], ["promise", card.meaning], ["limits", card.limits]]) byId(id).textContent = text;
+  for (const [id, text] of [["epsilon", card.loss], ["whom", card.whom], ["promise", card.meaning], ["limits", card.limits]]) byId(id).replaceChildren(...powers(text));
   const facts = [["Guarantee", card.guarantee ?? card.neighbours], ["Records, t", whole(last.t)], ["Last published", last.time.replace("T", " ").replace("+00:00", " UTC").replace(/Z$/, " UTC")], ["Made by", `Headwater ${card.headwater}`]];
   facts.push(["Mechanism", card.mechanism_reason ? `${card.mechanism} (${card.mechanism_reason})` : card.mechanism]);
   if (card.noise) facts.push(["Noise", card.noise]);
@@ -22,7 +22,9 @@ function introduce() {
   if (name) facts.unshift(["Data", name]);
   if (windows) facts.splice(3, 0, ["Last release is about", `records ${whole(last.start + 1)} to ${whole(last.end)}`]);
   byId("facts").append(...facts.map(([term, text]) => make("div", { class: text.length > 60 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, text))));
+  byId("facts").parentElement.open = innerWidth > 640;
   byId("columns-key").append(make("span", {}, make("i"), "release: share of rows that have a value"));
+  if (columns.some((column) => column.bars)) byId("columns-key").append(make("span", {}, make("i", { class: "bars" }), "whiskers: 90 % error bars of the last release"));
   byId("origin").textContent = `${card.note ? `${card.note} ` : ""}${data.real ? "" : "This page was computed from published releases alone. "}Bins come from the declared bounds of the schema, not from the data.`;
   if (columns.some((column) => column.log)) byId("columns-key").append(make("span", {}, "Logarithmic axis: chosen by itself where most values of the last release lie in the first sixteenth of the declared range."));
   if (!data.real) return;
@@ -31,7 +33,6 @@ function introduce() {
   byId("shortage").hidden = !data.real.shortage;
   byId("shortage").textContent = data.real.shortage || "";
   byId("columns-key").append(make("span", {}, make("i", { class: "real" }), `real data${data.real.public ? "" : ", not private"}: the records that the release is about`));
-  byId("columns-key").append(make("span", {}, "Error: total variation on 16 bins or the categories."));
 }
 
 function build() {
@@ -39,9 +40,8 @@ function build() {
   byId("marginals").append(...state.marginals.map((chart) => chart.figure));
   offerPairs(pairs, columns, (chosen) => { state.pair = chosen; refresh(); });
   if (pairs.length) state.densities = [false, ...(data.real ? [true] : [])].map((real) => new Density(byId("densities"), real, null, real && data.real.public ? "Real data" : undefined));
-  drawQuality(data.quality);
+  drawQuality(data.quality, data.real);
   drawSample(data.sample, data.real, data.columns);
-  drawDependence(data.quality?.dependence, data.real);
   byId("tails").hidden = columns.every((column) => column.labels);
   byId("tails").addEventListener("click", () => {
     const on = byId("tails").getAttribute("aria-pressed") !== "true";
@@ -87,37 +87,21 @@ function refresh() {
   byId("which").textContent = text;
   byId("slider").value = state.release;
   byId("slider").setAttribute("aria-valuetext", text);
-  drawLines(index);
+  lineChart(byId("growth"), data.growth, index);
   state.marginals.forEach((chart, i) => {
     const column = columns[i], notes = [];
     if (column.missing) {
       const real = column.real ? `, real ${percent(sharesOf(column.real[index]).missing)}` : "";
       notes.push(`missing ${percent(sharesOf(column.counts[index]).missing)}${real}`);
     }
-    const measured = column.errors?.[index] ?? null, expected = column.expected[index];
-    if (measured !== null) notes.push(`error ${measured.toFixed(4)}${expected ? `, expected ${expected[0].toFixed(4)}` : ""}`);
-    else if (expected) notes.push(`expected error ${expected[0].toFixed(4)}`);
     chart.below.lastChild.textContent = notes.join(" · ");
   });
-  for (const chart of state.marginals) chart.show(index);  // when every note has its lines, and cards their heights
+  for (const chart of state.marginals) chart.show(index, state.release === releases.length);  // when every note has its lines, and cards their heights
   if (pairs.length) drawPair(index);
   try { history.replaceState(null, "", `#release=${state.release}&pair=${state.pair}`); } catch { /* some browsers refuse on files */ }
 }
 
 const day = (time) => time.slice(0, 16).replace("T", " ");
-
-function drawLines(index) {
-  lineChart(byId("growth"), data.growth, index);
-  byId("error").toggleAttribute("hidden", data.error === null);
-  const stated = data.error?.series.some((point) => point !== null), measured = data.error?.measured.some((point) => point !== null);
-  byId("error-title").textContent = measured ? (stated ? "Error: expected and measured" : "Measured error") : "Expected error";
-  const what = inWords(data.error?.measure);
-  byId("error-note").textContent = [
-    stated ? `Blue: how far a release is likely to be from the records, ${what}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.` : `These releases state no expected error: the ${card.mechanism} mechanism knows none from public numbers.`,
-    measured ? `Red: ${stated ? "what it was" : `the error, ${what},`} against the real records.` : data.real && stated ? "It was not measured: W1 can be computed for one to three columns." : "",
-  ].join(" ");
-  if (data.error) lineChart(byId("error"), data.error, index);
-}
 
 function drawPair(index) {
   const pair = pairs[state.pair - 1], frames = [pair.frames[index], ...(pair.real ? [pair.real[index]] : [])];

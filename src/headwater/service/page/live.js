@@ -14,7 +14,7 @@ function facts(data) {
 const clock = (time) => `${time.slice(0, 19).replace("T", " ")} UTC`;
 
 function recent(data) {
-  return data.window ? `last ${whole(data.window.rows)}` : null;
+  return data.window ? `records ${whole(data.window.start + 1)} to ${whole(data.window.t)}` : null;
 }
 
 /** Charts are built anew only when columns, bins or the window appear or change; else the numbers in them change. */
@@ -30,7 +30,7 @@ function build(data) {
   state.pair = Math.min(state.pair, Math.max(data.pairs.length, 1));
   offerPairs(data.pairs, data.columns, (chosen) => { state.pair = chosen; drawPair(); });
   byId("densities").replaceChildren();
-  state.densities = data.pairs.length ? ["All records", ...(window ? ["Last records"] : [])].map((name) => new Density(byId("densities"), false, null, name)) : [];
+  state.densities = data.pairs.length ? ["All records", ...(window ? [window] : [])].map((name) => new Density(byId("densities"), false, null, name)) : [];
 }
 
 /** A column as the charts of the report take it: the window stands where the report has the real data. */
@@ -51,18 +51,15 @@ function refresh() {
   build(data);
   const window = recent(data), last = data.current;
   lineChart(byId("growth"), data.growth, last);
-  byId("error").toggleAttribute("hidden", data.error === null);
-  byId("error-note").textContent = data.error
-    ? `How far the release is likely to be from the records, ${inWords(data.error.measure)}, from public numbers alone: typical, and the band up to what is rarely exceeded. Where the stream has changed lately it can be more.`
-    : "Nothing is known of the error from public numbers yet.";
-  if (data.error) lineChart(byId("error"), data.error, last);
-  if (window) byId("recent").textContent = `the ${window} records, from the same noisy counts`;
+  if (window) byId("recent").textContent = `${window}, from the same noisy counts`;
   state.charts.forEach((chart, i) => {
     const column = data.columns[i];
     chart.column = beside(column, window);
-    chart.show(0);
+    chart.show(0, true);
     chart.below.lastChild.textContent = column.missing ? `missing ${percent(sharesOf(column.counts[0]).missing)}` : "";
   });
+  drawQuality(data.quality, null);
+  drawSample(data.sample, null, data.columns);
   drawPair();
 }
 
