@@ -197,7 +197,7 @@ def with_schema(name: str, frame: pd.DataFrame, declared: Mapping[str, Column]) 
         elif isinstance(column, hw.Boolean):
             made[label] = values.astype("boolean").astype(object).where(values.notna(), None).to_numpy(dtype=object)
         else:
-            low, high = column.limits  # type: ignore[attr-defined]  # a numeric column has bounds
+            low, high = column.limits  # a numeric column has bounds
             made[label] = values.astype(float).clip(low, high).to_numpy()
         columns[label] = replace(column, missing=True) if gaps and not column.missing else column
     return Table(name, pd.DataFrame(made), hw.Schema(columns))

@@ -145,6 +145,8 @@ def _overview(numbers: Numbers) -> str:
         ratios = [
             numbers.ratio(m, name, of) for m in (PLAIN, EXPECTING, WITH_DELTA) for of in (ONE_COLUMN, TWO_COLUMNS)
         ]
+        if not any(ratios) and name not in SEALED:
+            continue
         rows.append([f"{name} (sealed)" if name in SEALED else name, f"{len(table(name)):,}", *map(_shown, ratios)])
     return markdown(head, rows, "lr")
 
@@ -165,7 +167,7 @@ def _questions(numbers: Numbers) -> str:
 
 def _narrow(numbers: Numbers, auto: dict[str, str]) -> str:
     ratios, rows = narrow(numbers), []
-    for name in NARROW:
+    for name in sorted({name for name, _ in ratios}, key=NARROW.index):
         cells = [_shown(ratios.get((name, t))) for t in (*EARLY, max((t for n, t in ratios if n == name), default=0))]
         rows.append([name, *cells, auto.get(name, "")])
     return markdown(["columns", *(f"t = {t:,}" for t in EARLY), "all rows", "`auto` takes"], rows, "lr")
@@ -200,7 +202,7 @@ Two and three columns, marginals over cascade, all questions (below 1 marginals 
 {_aim(numbers)}
 What was asked for; the number of places is in brackets:
 
-{judged(figures(found))}
+{judged(figure for figure in figures(found) if figure.places)}
 ## The questions
 
 - **KS**: the largest difference of the shares of rows up to a value. **W1** is in standard deviations of the column.

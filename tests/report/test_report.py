@@ -1,7 +1,6 @@
 import hashlib
 import importlib
 import json
-import math
 import stat
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -11,10 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater import FileRefusedError, evaluate, unit_cube
+from headwater import FileRefusedError, Synthesizer, evaluate, unit_cube
 from headwater.audit.conformance import SCHEMAS, Subject
+from headwater.evaluation.axes import column_axes
+from headwater.evaluation.bars import Bars
 from headwater.evaluation.evaluation import NOT_PRIVATE
 from headwater.evaluation.inputs import rows_of
+from headwater.evaluation.yardstick import table_of as table_of_points
 from headwater.public import protocol as registry
 from headwater.public.categories import Boolean, Category
 from headwater.public.folder import publish
@@ -22,6 +24,8 @@ from headwater.public.moments import Datetime, TimeOfDay
 from headwater.public.numbers import Integer, Number
 from headwater.public.schema import Schema
 from headwater.report import write_report
+from headwater.report.contents import Cuts
+from headwater.report.quality import quality
 
 # pyarrow ships no types
 pa, csv, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.csv", "pyarrow.parquet"))
@@ -202,8 +206,8 @@ def test_each_release_is_compared_with_the_records_that_it_is_about(out: Path, t
     spans = [(release["start"], release["end"]) for release in found["releases"]]
     assert spans == [(0, 20), (0, 40), (0, 60), (40, 60)]
     assert found["columns"][0]["real"] == [[15, 5, 0, 0, 0], [15, 15, 10, 0, 0], [15, 15, 15, 15, 0], [0, 0, 5, 15, 0]]
-    assert found["columns"][0]["errors"][2] == 0  # 15 of each value, like the release
-    assert found["columns"][0]["errors"][3] == 0.5  # 5 and 15 of two values, 5 of each of four
+    (n,) = (column for column in found["quality"]["columns"] if column["name"] == "n")
+    assert n["share"] == 0.5  # of the last one: 5 and 15 of two values, 5 of each of four
     assert found["real"]["rows"] == 60
     assert found == contents(write_report(out, tmp_path / "r.html", against=whole))
 
@@ -278,26 +282,17 @@ def test_a_folder_without_releases_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path / "nowhere", tmp_path / "r.html")
 
 
-def test_an_unknown_or_infinite_error_is_left_open(tmp_path: Path) -> None:
-    write_release(tmp_path / "out", SMALL, table_of(5), 5, expected_error=None)
-    write_release(tmp_path / "out", SMALL, table_of(6), 6, expected_error={"typical": math.inf, "upper": math.inf})
-    found = contents(write_report(tmp_path / "out", tmp_path / "r.html"))
-    assert [(r["typical"], r["upper"]) for r in found["releases"]] == [(None, None)] * 2
-
-
 def test_lines_over_releases_have_round_labels_where_they_belong(out: Path, tmp_path: Path) -> None:
     """Published on the 21st, the 13th and the 5th: not in order, so releases are numbered."""
     write_release(out, SMALL, table_of(5), 60, span=[55, 60], expected_error=None)
     found = contents(write_report(out, tmp_path / "r.html"))
-    growth, error = found["growth"], found["error"]
+    growth = found["growth"]
     assert (growth["x"]["label"], growth["x"]["ticks"]) == (
         "release", [[0, "1"], [0.333333, "2"], [0.666667, "3"], [1, "4"]],
     )  # fmt: skip
     assert growth["y"]["ticks"][:2] == [[0, "0"], [0.166667, "10"]]
     assert growth["series"] == [[0, 0.333333], [0.333333, 0.666667], [0.666667, 1], [1, 0.083333]]
     assert [up for _, up in growth["dashed"]] == [0.333333, 0.666667, 1, 1]
-    assert [point and point[0] for point in error["series"]] == [0, 0.5, 1, None]
-    assert error["y"]["ticks"][0] == [0, "0.000"]
 
 
 def test_times_and_magnitudes_get_axes_of_their_own(tmp_path: Path) -> None:
@@ -309,10 +304,8 @@ def test_times_and_magnitudes_get_axes_of_their_own(tmp_path: Path) -> None:
     hours = ["22:00", "00:00", "02:00", "04:00", "06:00", "08:00", "10:00"]
     assert found["growth"]["x"]["ticks"] == [[pytest.approx(i / 6), hour] for i, hour in enumerate(hours)]
     assert [place for place, _ in found["growth"]["series"]] == [0, 0.5, 1]
-    assert found["error"]["x"]["label"] == "records, t, logarithmic"
-    tens = ["100", "1,000", "10,000", "100,000", "1,000,000"]
-    assert found["error"]["x"]["ticks"] == [[i / 4, label] for i, label in enumerate(tens)]
-    assert [place for place, _ in found["error"]["series"]] == [0, 0.5, 1]
+    rises = ["0", "200,000", "400,000", "600,000", "800,000", "1,000,000"]
+    assert [label for _, label in found["growth"]["y"]["ticks"]] == rises
 
 
 def test_of_very_many_releases_an_even_part_is_shown_with_both_ends(tmp_path: Path) -> None:
@@ -390,7 +383,7 @@ def test_points_of_the_cube_can_be_reported(tmp_path: Path) -> None:
     write_release(tmp_path / "out", unit_cube(2), {"x0": points[:, 0], "x1": points[:, 1]}, 50)
     found = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=points))
     assert [column["name"] for column in found["columns"]] == ["x0", "x1"]
-    assert found["columns"][0]["errors"] == [0]
+    assert found["quality"]["columns"][0]["share"] == 0
 
 
 def test_a_schema_that_is_not_the_one_on_the_card_is_refused(out: Path, tmp_path: Path) -> None:
@@ -406,58 +399,6 @@ def test_progress_is_told(out: Path, tmp_path: Path) -> None:
     assert shown[0] == ("releases", 0, 3)
     assert shown[1:3] == [("real rows", 25, 60), ("real rows", 60, 60)]
     assert shown[3:] == [("releases", i, 3) for i in (1, 2, 3)]
-
-
-def expecting(typical: float, **columns: float) -> dict[str, Any]:
-    """An expected error as the marginals mechanism puts it on a card."""
-    parts = {f"column {name}": {"typical": error, "upper": 2 * error} for name, error in columns.items()}
-    return {"measure": "two-way total variation", "typical": typical, "upper": 2 * typical, "parts": parts}
-
-
-def test_without_real_data_columns_are_ranked_by_the_error_that_the_card_expects(tmp_path: Path) -> None:
-    write_release(tmp_path / "out", SMALL, table_of(60), 60, expected_error=expecting(0.15, n=0.01, x=0.3, town=0.05))
-    found = contents(write_report(tmp_path / "out", tmp_path / "r.html"))
-    quality = found["quality"]
-    assert not quality["measured"]
-    assert [(column["name"], column["grade"]) for column in quality["columns"]] == [
-        ("x", "unreliable"), ("town", "rough"), ("n", "reliable"),
-    ]  # fmt: skip
-    assert [answer["error"] for answer in quality["answers"][:2]] == [pytest.approx(0.12), 0.15]
-    assert found["columns"][0]["expected"] == [[0.01, 0.02]]
-    assert found["error"]["y"]["label"] == "two-way total variation"
-    assert set(quality["dependence"]) == {"names", "synthetic"}
-    assert "real" not in found["sample"]
-    assert len(found["sample"]["synthetic"]) == 10
-
-
-def test_measured_errors_stand_beside_expected_ones_over_time(out: Path, tmp_path: Path) -> None:
-    """The release of 40 rows is exact; that of 60 has another order of values."""
-    for t in (20, 40, 60):
-        change_card = expecting(0.1, n=0.02)
-        path = out / f"release-{t:012d}" / "card.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"expected_error": change_card}))
-    real = pa.concat_tables([pa.table(table_of(40, shift=7)), pa.table(table_of(20))])
-    found = contents(write_report(out, tmp_path / "r.html", against=real))
-    first, second, third = (point[1] for point in found["error"]["measured"])
-    assert first == second == 0
-    assert third > 0
-    assert [point[1] for point in found["error"]["series"]] == [0.5, 0.5, 0.5]  # 0.1 below an upper of 0.2
-    judged = found["quality"]
-    assert judged["measured"]
-    names = {column["name"]: column for column in judged["columns"]}
-    assert names["n"]["expected"] == 0.02
-    assert judged["pairs"][0]["error"] >= judged["pairs"][-1]["error"]
-    assert len(found["sample"]["real"]) == len(found["sample"]["synthetic"]) == 10
-    assert {"names", "synthetic", "real"} == set(judged["dependence"])
-
-
-def test_w1_is_measured_where_it_is_expected_and_can_be(tmp_path: Path) -> None:
-    schema = Schema(x=Number(0, 1))
-    for t in (4, 8):
-        write_release(tmp_path / "out", schema, {"x": [0.5] * t}, t, expected_error={"typical": 0.1, "upper": 0.25})
-    found = contents(write_report(tmp_path / "out", tmp_path / "r.html", against={"x": [0.25] * 8}))
-    assert found["error"]["y"]["label"] == "W1"
-    assert [point[1] for point in found["error"]["measured"]] == [1, 1]  # 0.25, as high as the upper error
 
 
 def test_real_data_that_are_public_need_no_warning(out: Path, tmp_path: Path) -> None:
@@ -530,13 +471,10 @@ def test_a_single_release_is_number_one(tmp_path: Path) -> None:
     assert all("." not in label for _, label in growth["y"]["ticks"])
 
 
-def test_an_expected_w1_bounds_means_in_parts_of_the_range_that_columns_take_up(tmp_path: Path) -> None:
-    """A number that may be missing has half of its axis, so a W1 of 0.02 can move its mean by 0.04 of its range."""
-    schema = Schema(x=Number(0, 1, missing=True), y=Number(0, 1))
-    write_release(tmp_path / "out", schema, {"x": [0.5], "y": [0.5]}, 1, expected_error={"typical": 0.02, "upper": 0.1})
-    quality = contents(write_report(tmp_path / "out", tmp_path / "r.html"))["quality"]
-    assert [(answer["error"], answer["grade"]) for answer in quality["answers"]] == [(0.04, "rough"), (1, "unreliable")]
-    assert quality["columns"] == []
+@pytest.mark.parametrize("mechanism", registry.names())
+def test_releases_of_every_mechanism_are_drawn(tmp_path: Path, mechanism: str) -> None:
+    publish(Subject(mechanism, SCHEMAS["table"]).release_once(300), tmp_path / "out", format="csv")
+    assert mechanism in write_report(tmp_path / "out", tmp_path / "r.html").read_text()
 
 
 def test_the_page_says_the_same_errors_as_evaluate(tmp_path: Path) -> None:
@@ -546,15 +484,51 @@ def test_the_page_says_the_same_errors_as_evaluate(tmp_path: Path) -> None:
     real["town"] = rng.choice(["a", "b"], 2_000)
     made = real | {"age": np.sort(real["age"]) // 2}
     folder = write_release(tmp_path / "out", schema, {key: values.tolist() for key, values in made.items()}, 2_000)
-    said = evaluate(real, folder).to_dict()
+    found = evaluate(real, folder)
     quality = contents(write_report(tmp_path / "out", tmp_path / "r.html", against=real))["quality"]
-    columns, pairs = quality["answers"][:2]
-    assert (columns["error"], pairs["error"]) == (said["one_way"]["mean"], said["two_way"]["mean"])
-    assert quality["columns"][0]["error"] == said["one_way"]["worst"]
-    assert quality["pairs"][0]["error"] == said["two_way"]["worst"]
+    assert [(c["name"], c["share"], c["w1"]) for c in quality["columns"]] == [
+        (c.name, c.share, c.w1) for c in found.columns
+    ]
+    assert [(p["x"], p["y"], p["share"]) for p in quality["pairs"]] == list(found.pairs)
+    assert len(quality["questions"]) == len(found.questions)
+    (means,) = (table for table in quality["groups"] if table["column"] == "age")
+    ages = [real["age"][real["town"] == town].mean() for town in "ab"]
+    assert [row["real"] for row in means["rows"]] == pytest.approx(ages)
+    assert [row["group"] for row in means["rows"]] == ["a", "b"]
 
 
-@pytest.mark.parametrize("mechanism", registry.names())
-def test_releases_of_every_mechanism_are_drawn(tmp_path: Path, mechanism: str) -> None:
-    publish(Subject(mechanism, SCHEMAS["table"]).release_once(300), tmp_path / "out", format="csv")
-    assert mechanism in write_report(tmp_path / "out", tmp_path / "r.html").read_text()
+def measured(rows: int, schema: Schema = SMALL, seed: int = 1) -> tuple[Table, Bars, Any]:
+    """A table, the error bars of a release of it, and the release."""
+    synth = Synthesizer(schema, epsilon=4.0, seed=seed, mechanism="marginals")
+    table = table_of(rows)
+    synth.update(table)
+    release = synth.release()
+    bars = Bars.of(release)
+    assert bars is not None
+    return table, bars, release
+
+
+def test_whiskers_are_as_wide_as_the_bars_of_shares() -> None:
+    """Of a bin's share they are those of the release's own answer, up to the records of the replicates."""
+    _, bars, release = measured(4_000)
+    columns = column_axes(SMALL)
+    cuts = Cuts.choose(columns, [], table_of_points(release.points(), columns))
+    n, _, town = cuts.whiskers(bars)
+    for half, where in ((n[0], {"n": 0}), (town[1], {"town": "b"})):
+        answer = release.share(where)
+        assert half == pytest.approx(max(answer.high - answer, answer - answer.low), rel=0.02)
+
+
+def test_without_real_data_the_errors_are_expected_and_bars_stand_around_means() -> None:
+    table, bars, release = measured(4_000)
+    columns = column_axes(SMALL)
+    last = table_of_points(release.points(), columns)
+    alone = quality(columns, last, bars, None, None)
+    assert all(one["expected"] and one["measured"] is None for one in alone["questions"])
+    assert all(column["share"] is None and 0 < column["expected"] < 0.1 for column in alone["columns"])
+    beside = quality(columns, last, bars, evaluate(table, release), table_of_points(SMALL.encode(table), columns))
+    assert all(0 <= one["held"] <= 1 for one in beside["questions"] if one["measured"])
+    assert sum(one["measured"] is not None for one in beside["questions"]) >= 4
+    for means in beside["groups"]:
+        assert all(row["half"] > 0 and row["real"] is not None for row in means["rows"])
+    assert [one["half"] is not None for one in beside["correlations"]] == [True] * len(beside["correlations"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from headwater.evaluation import pairs, yardstick
 from headwater.evaluation.axes import Floats, column_axes
+from headwater.evaluation.bars import Bars
 from headwater.evaluation.inputs import Rows, tables_of
 from headwater.evaluation.w1 import DEFAULT_SIDE, W1, w1
 from headwater.evaluation.yardstick import Columns, Questions, Table
@@ -19,6 +19,7 @@ from headwater.public.protocol import AnySchema
 NOT_PRIVATE = "NOT PRIVATE: computed from the real data without noise. Do not publish."
 WORST = 10
 """Pairs that are named."""
+EXACT_ROWS = 1_000
 _CUT = (
     "of the real values lie beyond its bounds and count as the bound: declare wider ones if they are known without the "
     "data, or null_values if such values mean that there is none"
@@ -30,9 +31,6 @@ MEANING = (
     "real answer."
 )
 DEVIATIONS, RATIO, SHARE, CORRELATION = "sd", "factor", "share", "correlation"
-
-Bars = Callable[[Callable[[Table], Floats]], Floats]
-"""Half the widths of a release's error bars for what answers some questions."""
 
 
 @dataclass(frozen=True)
@@ -230,11 +228,16 @@ def compare(
         pairs=tuple((names[i], names[j], error) for i, j, error in pairs.share_errors(*bins)),
         questions=tuple(one for kind, unit, q in asked if (one := answered(kind, unit, q, x, y, bars)) is not None),
         dependence=(pairs.dependence(bins[0]), pairs.dependence(bins[1])),
-        distance=w1(*whole) if few and all(column.ordered for column in columns) else None,
+        distance=_w1(*whole) if few and all(column.ordered for column in columns) else None,
         cut=dict(sorted(((name, share) for name, share in clipped.items() if share), key=lambda one: -one[1])),
         stepped=stepped(columns, x),
         shortage=shortage,
     )
+
+
+def _w1(real: Floats, made: Floats) -> W1:
+    """On a grid if there are many rows: exact transport takes minutes where many values are equal."""
+    return w1(real, made, method="grid" if real.shape[1] > 1 and len(real) > EXACT_ROWS else "auto")
 
 
 def column_errors(column: Any, real: Floats, made: Floats) -> ColumnErrors:  # noqa: ANN401 - a ColumnAxis
@@ -270,7 +273,7 @@ def answered(
     there = np.isfinite(errors)
     if not there.any():
         return None
-    held = None if bars is None else float((errors <= bars(questions.ask) + 1e-12)[there].mean())
+    held = None if bars is None else float((errors <= bars.half(questions.ask) + 1e-12)[there].mean())
     found = errors[there]
     return QuestionErrors(kind, unit, len(found), float(found.mean()), float(np.percentile(found, 95)), held)
 

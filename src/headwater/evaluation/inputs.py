@@ -7,7 +7,7 @@ bound, as in every release, and how many were is tallied.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluation.axes import Floats, column_axes
+from headwater.evaluation.bars import Bars
 from headwater.evaluation.yardstick import Table, table_of
 from headwater.public.errors import TableError
 from headwater.public.folder import folders, read_card
@@ -71,22 +72,24 @@ class Both:
     made: Rows
     schema: AnySchema
     shortage: str | None
-    bars: Callable[[Callable[[Table], Floats]], Floats] | None
+    bars: Bars | None
 
 
 def tables_of(
     real: object, synthetic: object, schema: AnySchema | None = None, *, reading: dict[str, Any] | None = None
 ) -> Both:
     """Both tables, read."""
-    span: tuple[int, int] | None = None
+    span, bars = None, None
     if isinstance(synthetic, Release):
-        schema, span = schema or synthetic.schema, synthetic.span
+        schema, span, bars = schema or synthetic.schema, synthetic.span, Bars.of(synthetic)
         synthetic = synthetic.points()
     elif isinstance(synthetic, str | os.PathLike):
-        file, card = _release_folder(Path(synthetic))
+        folder = Path(synthetic)
+        file, card = _release_folder(folder)
         synthetic = [file]
         if card is not None:
             schema, span = schema or schema_from_dict(card["schema"]), (card["span"][0], card["span"][1])
+            bars = Bars.of_folder(folder)
     if schema is None:
         raise ValueError("name the schema of these tables (schema=), or give a release, which has one")
     rows = joined(rows_of(real, schema, **reading or {}), schema.dimension, span[1] if span else None)
@@ -94,7 +97,7 @@ def tables_of(
     if span is not None and len(rows) >= span[1]:  # a release is about some records, not about all since
         rows = rows.span(*span)
     ours = schema.for_releases() if _are_paths(synthetic) and isinstance(schema, Schema) else schema
-    return Both(rows, joined(rows_of(synthetic, ours), schema.dimension), schema, short, None)
+    return Both(rows, joined(rows_of(synthetic, ours), schema.dimension), schema, short, bars)
 
 
 def shortage(rows: int, span: tuple[int, int], which: str = "the release", known: int | None = None) -> str | None:

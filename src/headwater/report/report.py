@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.evaluation.axes import column_axes
+from headwater.evaluation.bars import Bars
 from headwater.evaluation.evaluation import compare
 from headwater.evaluation.inputs import Rows, joined, rows_of, without_steps
 from headwater.evaluation.yardstick import table_of
@@ -88,11 +89,10 @@ def write_report(
     last, spans = table_of(points, columns), [release.span for release in shown]  # public: chooses pairs and bars
     real = None if against is None else _real(against, schema, max(end for _, end in spans), say)
     about = None if real is None else real.span(*spans[-1])
-    judged = (
-        None
-        if about is None or not about.known.any() or not len(points)
-        else compare(about, Rows.at(points, schema), schema)
-    )
+    bars = Bars.of_folder(shown[-1].folder) if len(points) else None
+    judged = None
+    if about is not None and about.known.any() and len(points):
+        judged = compare(about, Rows.at(points, schema), schema, bars=bars)
     worst = [] if judged is None else [(x, y) for x, y, _ in judged.pairs[:WORST_PAIRS]]
     cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs, worst), last)
     title = usual_name(Path(releases_folder)) if name is None else name
@@ -107,7 +107,8 @@ def write_report(
         page.real_rows = len(real), int(real.known.sum())
         page.sample["real"] = texts(without_steps(schema), about.points(schema, ROWS))
     if len(points):
-        page.quality = quality(columns, last, None, judged, None if judged is None or about is None else about.table)
+        page.whiskers = None if bars is None else cuts.whiskers(bars)
+        page.quality = quality(columns, last, bars, judged, about.table if about is not None and judged else None)
     write_whole(out, [render(page.to_dict()).encode()], mode=0o644 if against is None or public else 0o600)
     return out
 
