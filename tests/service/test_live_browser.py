@@ -84,7 +84,7 @@ def test_the_page_changes_without_reload_and_recovers_from_a_kill(
     second = pictures(page)
     assert first[0] != second[0]
     assert first[1] != second[1]
-    assert "the last" in page.inner_text("#columns-key")
+    assert "from the same noisy counts" in page.inner_text("#columns-key")
 
     service.process.send_signal(signal.SIGKILL)
     service.process.wait()

@@ -24,7 +24,7 @@ function introduce() {
   byId("facts").append(...facts.map(([term, text]) => make("div", { class: text.length > 60 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, text))));
   byId("facts").parentElement.open = innerWidth > 640;
   byId("columns-key").append(make("span", {}, make("i"), "release: share of rows that have a value"));
-  if (columns.some((column) => column.bars)) byId("columns-key").append(make("span", {}, make("i", { class: "bars" }), "whiskers: 90 % error bars of the last release"));
+  if (columns.some((column) => column.bars)) byId("columns-key").append(make("span", {}, make("i", { class: "whiskers" }), "whiskers: 90 % error bars of the last release"));
   byId("origin").textContent = `${card.note ? `${card.note} ` : ""}${data.real ? "" : "This page was computed from published releases alone. "}Bins come from the declared bounds of the schema, not from the data.`;
   if (columns.some((column) => column.log)) byId("columns-key").append(make("span", {}, "Logarithmic axis: chosen by itself where most values of the last release lie in the first sixteenth of the declared range."));
   if (!data.real) return;
