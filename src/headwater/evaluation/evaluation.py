@@ -220,7 +220,10 @@ def compare(
     names = [column.name for column in columns]
     asked = questions_of(columns, x, seed)
     tally, whole = real.tally, [np.nan_to_num(np.column_stack(table), nan=1.0) for table in (x, y)]
-    clipped = {name: counts.get("clipped", 0) / max(tally.records, 1) for name, counts in tally.columns.items()}
+    clipped, rounded = (
+        {name: counts[kind] / max(tally.records, 1) for name, counts in tally.columns.items() if counts.get(kind)}
+        for kind in ("clipped", "rounded")
+    )
     few = len(columns) == 1 or len(columns) in DEFAULT_SIDE
     return Evaluation(
         rows=(len(x[0]), len(y[0])),
@@ -229,8 +232,8 @@ def compare(
         questions=tuple(one for kind, unit, q in asked if (one := answered(kind, unit, q, x, y, bars)) is not None),
         dependence=(pairs.dependence(bins[0]), pairs.dependence(bins[1])),
         distance=_w1(*whole) if few and all(column.ordered for column in columns) else None,
-        cut=dict(sorted(((name, share) for name, share in clipped.items() if share), key=lambda one: -one[1])),
-        stepped=stepped(columns, x),
+        cut=dict(sorted(clipped.items(), key=lambda one: -one[1])),
+        stepped=rounded | stepped(columns, x),
         shortage=shortage,
     )
 
