@@ -24,6 +24,8 @@ GONE = {
     "`ledger` and `plan` say it": "Synthesizer.status",
     "a state that another rule has measured is refused, which says so": "Synthesizer.measurement_version",
     "one stream for each public key": "Query.runs",
+    "errors are of questions, and columns and pairs come ranked": "Evaluation.answers Evaluation.difference "
+    "Evaluation.one_way Evaluation.ranked_columns Evaluation.ranked_pairs Evaluation.two_way",
 }
 """Names of `BEFORE` that went, each with the reason."""
 WRITTEN = ("date-format", "decimal", "delimiter", "encoding", "ignore-extra", "input-format", "null-value", "thousands")
