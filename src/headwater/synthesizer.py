@@ -499,7 +499,10 @@ class Synthesizer:
 
 def _checked_schema(schema: object) -> AnySchema:
     if not isinstance(schema, Schema | UnitCube):
-        raise TypeError(f"schema must be a Schema or unit_cube(d), not {type(schema).__name__}")
+        raise TypeError(
+            f"schema must be a Schema or unit_cube(d), not {type(schema).__name__}: bounds are declared, and "
+            "headwater.draft(table) drafts a schema file to declare them in"
+        )
     return schema
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.public.errors import SchemaError
-from headwater.public.schema import Schema
+from headwater.evaluation.evaluation import evaluate
+from headwater.public.errors import SchemaError, TableError
+from headwater.public.schema import Schema, schema_from_dict
+from headwater.run import FolderSink, Moment, Run, feed, measured_beside
 from headwater.run.config import RunConfig
 from headwater.secret.read.draft import draft
 from headwater.secret.read.source import open_source, read_bytes
@@ -99,3 +102,26 @@ def test_a_draft_declares_how_its_file_was_read(tmp_path: Path) -> None:
         .replace("values = []", 'values = ["Köln", "Bonn"]')
     )
     assert cities(tmp_path / "cities.csv", Schema.load(tmp_path / "draft.toml")) == ["Köln", "Bonn"]
+
+
+@pytest.mark.parametrize("late", ["declared", "option"])
+def test_what_was_in_force_is_on_the_card(late: str, tmp_path: Path) -> None:
+    """Also where it came after a run that failed without it, or as an option: releases are compared as it was read."""
+    (tmp_path / "in.csv").write_text("a;b\n" + "1;x\n" * 20)
+    bare = Schema(a=hw.Integer(0, 9))
+    as_read = bare.with_reading(delimiter=";", ignore_extra=True)
+    sink, state = FolderSink(tmp_path / "out"), tmp_path / "run.state"
+    with Run.open(RunConfig(bare, epsilon=1.0), sink, state=state) as run, pytest.raises(TableError):
+        feed(run, open_source([str(tmp_path / "in.csv")], bare, None))
+    options: dict[str, Any] = {"delimiter": ";", "ignore_extra": True} if late == "option" else {}
+    schema = bare if options else as_read
+    with (
+        Run.open(RunConfig(schema, epsilon=1.0), sink, state=state) as run,
+        open_source([str(tmp_path / "in.csv")], schema, None, **options) as source,
+    ):
+        feed(run, source)
+    (folder,) = (tmp_path / "out").glob("release-*")
+    card = json.loads((folder / "card.json").read_text())
+    assert getattr(schema_from_dict(card["schema"]), "reading", None) == as_read.reading
+    assert getattr(Moment.read(measured_beside(state)).release().schema, "reading", None) == as_read.reading
+    assert evaluate(tmp_path / "in.csv", folder).cut == {}

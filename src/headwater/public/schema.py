@@ -513,6 +513,12 @@ def read_as(schema: object, given: Mapping[str, Any]) -> dict[str, Any]:
     return found | {k: value for k, value in given.items() if k not in found or value not in unsaid or k == "multiline"}
 
 
+def reading_of(schema: object, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a schema would declare to read files so: `read_as` backwards."""
+    declared, found = getattr(schema, "reading", {}), {key: given.get(name) for key, name in FILE_KEYS.items()}
+    return {key: value for key, value in found.items() if value or (value is False and key in declared)}
+
+
 def with_shared(kind: type[Column], declared: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
     """What a column declares, with what is shared and it neither says itself nor contradicts.
 

@@ -68,10 +68,11 @@ def policy_of(bad_rows: str | None, schema: object) -> str:
     return check_policy(bad_rows or getattr(schema, "bad_rows", None) or "stop")
 
 
-def stated(schema: Any, policy: str | None) -> Any:  # noqa: ANN401 - a schema, or that of a cube
-    """The schema as cards have it, with the policy that is in force."""
-    same = policy is None or not hasattr(schema, "with_bad_rows") or schema.bad_rows == policy
-    return schema if same else schema.with_bad_rows(policy)
+def stated(schema: Any, policy: str | None, reading: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a schema, or that of a cube
+    """The schema as cards have it, with the policy and the way of reading that are in force."""
+    if not hasattr(schema, "with_reading"):
+        return schema
+    return schema.with_reading(**reading).with_bad_rows(policy or schema.bad_rows)
 
 
 def with_way_out(error: TableError) -> TableError:

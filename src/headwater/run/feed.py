@@ -63,6 +63,8 @@ def feed(
     first
         Called with the first batch, before anything of it counts.
     """
+    if (reading := getattr(source, "reading", None)) is not None:
+        run.read_as(reading)
     run.publish_if_due(clock())
     measured = clock()
     batches_in = iter(source)

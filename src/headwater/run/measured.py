@@ -30,7 +30,7 @@ from headwater.state import State, window_start
 
 BANNER = "headwater measured 1: public, every number in it may be published"
 
-_CHANGING = ("t", "noise", "kind", "bad_rows", "moment")
+_CHANGING = ("t", "noise", "kind", "bad_rows", "reading", "moment")
 """Facts that every frame says; the others are in the first."""
 
 
@@ -83,7 +83,8 @@ class Moment:
         measured = registry.measured(facts["mechanism"]).of(self.kept, schema, budget, self.t).after(left)
         seed = release_seed(bytes.fromhex(public), self.t, measured.start)
         model = registry.model(facts["mechanism"]).fit(measured, schema, seed)
-        known = Facts(self.t, self.guarantee, stated(schema, facts["bad_rows"]), facts["mechanism"], facts["noise"])
+        schema = stated(schema, facts["bad_rows"], facts["reading"])
+        known = Facts(self.t, self.guarantee, schema, facts["mechanism"], facts["noise"])
         return Release(known, measured.start, model, seed, facts["kind"], measured=measured)
 
 
@@ -160,12 +161,12 @@ class MeasuredFile:
         self._last, self._end = (found[-1].facts, found[-1].end) if found else ({}, 0)
         self.mark = [self._end, found[-1].checksum] if found else None
 
-    def keep(self, state: State, bad_rows: str | None, *, moment: bool = True) -> None:
+    def keep(self, state: State, bad_rows: str | None, reading: Mapping[str, Any], *, moment: bool = True) -> None:
         """Bring to the disk whatever was measured until now; as a moment, if all that it shows was measured."""
         kept = {span: one for span, one in state.mechanism.kept().items() if span not in self._written}
         if not (kept or moment):
             return
-        facts = {**state.facts(), "bad_rows": bad_rows, "moment": moment}
+        facts = {**state.facts(), "bad_rows": bad_rows, "reading": reading, "moment": moment}
         if self._end and not kept and (state.t < self._last["t"] or all(facts[n] == self._last[n] for n in _CHANGING)):
             return
         layout, arrays = registry.measured(facts["mechanism"]).pack(kept) if kept else (None, {})

@@ -31,7 +31,7 @@ from headwater.secret.noise import warn_of_seed
 from headwater.secret.read.batch import Batch as Lines
 from headwater.synthesizer import Synthesizer
 
-_OWN = TALLY, QUARANTINE, POLICY = "tally", "quarantine", "bad_rows"
+_OWN = TALLY, QUARANTINE, POLICY, READING = "tally", "quarantine", "bad_rows", "reading"
 """Names under which a run keeps what it says of bad rows, beside the positions of sources."""
 
 
@@ -131,7 +131,9 @@ class Run:
             with _closed_after_an_error(State.open(state, allow_copy=allow_copy)) as found:
                 if found.t or found.releases() or config.matches(found.config):
                     config.refuse_other(state, found.config)
-                    return cls(found, *how)._going_on(allow_copy=allow_copy)
+                    run = cls(found, *how)._going_on(allow_copy=allow_copy)
+                    run.read_as(getattr(config.schema, "reading", {}))
+                    return run
                 measured_beside(state).unlink(missing_ok=True)
                 state.unlink()  # a run that never took a record
                 found.close()
@@ -284,10 +286,27 @@ class Run:
                 self._state.append(None, {POLICY: policy})
         return policy
 
+    def read_as(self, reading: Mapping[str, Any]) -> None:
+        """Say how records are read from now on, as `Schema.with_reading` has it: cards say what was in force.
+
+        Parameters
+        ----------
+        reading
+            What is in force, declared in the schema or given as an option.
+        """
+        if dict(reading) != self._reading:
+            with self._step():
+                self._state.append(None, {READING: dict(reading)})
+
     @property
     def _in_force(self) -> str | None:
         found: str | None = self._state.position(POLICY) or getattr(self.schema, "bad_rows", None)
         return found
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        found: dict[str, Any] | None = self._state.position(READING)
+        return dict(getattr(self.schema, "reading", {})) if found is None else found
 
     def encode(self, table: object, *, bad_rows: str | None = None) -> Batch:
         """What `take` keeps of a table, or of records that were read from a file."""
@@ -503,21 +522,22 @@ class Run:
 
     def _keep_measured(self, *, moment: bool = True) -> None:
         if self._measured:
-            self._measured.keep(self.synth.state, self._in_force, moment=moment)
+            self._measured.keep(self.synth.state, self._in_force, self._reading, moment=moment)
             if self._measured.mark != self._state.noted("measured"):
                 self._state.note(measured=self._measured.mark)
 
     def _begin(self, location: str | None, last: int | None = None, since: int | None = None) -> Callable[[], Release]:
         with self._turn, self._step():
             self._count()  # after an error in a step, what was kept is counted again first
-            make, policy = self.synth.begin_release(last=last, since=since), self._in_force
+            make = self.synth.begin_release(last=last, since=since)
+            policy, reading = self._in_force, self._reading
             self._keep_measured()
             if location and self._state.path and location not in (sinks := self._state.noted("sinks") or []):
                 self._state.note(sinks=[*sinks, location])
 
         def stating() -> Release:
             found = make()
-            return replace(found, facts=replace(found.facts, schema=stated(found.schema, policy)))
+            return replace(found, facts=replace(found.facts, schema=stated(found.schema, policy, reading)))
 
         return stating
 

@@ -270,6 +270,7 @@ class Writer:
         self._run, self._settings, self._limits, self._taken, self._cache = run, settings, limits, taken, cache
         self._schema = cast(Schema, run.synth.input_schema)  # with the column of people
         self._none = run.encode({name: [] for name in self._schema.inputs})
+        run.read_as({**self._schema.reading, **({"ignore_extra": True} if settings.ignore_extra else {})})
         self._receipts, self._stale = Receipts(run.receipts()), False  # stale after an error: the state decides
         self._queue: deque[Post] = deque()
         self._bytes, self._closing = 0, False

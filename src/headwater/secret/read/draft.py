@@ -490,7 +490,7 @@ def _rises(numbers: Array) -> bool:
 
 def _judge_identity(name: str, seen: _Draft, values: list[Any]) -> None:
     """Columns that should be left out."""
-    if seen.kind in ("category", "integer"):
+    if seen.kind in ("category", "integer") and not seen.odd:
         try:
             distinct = len(set(values))
         except TypeError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from headwater.public.errors import TableError
-from headwater.public.schema import read_as
+from headwater.public.schema import read_as, reading_of
 from headwater.public.tables import pyarrow
 from headwater.public.tally import with_way_out
 from headwater.secret.read.batch import Batch, Position
@@ -49,6 +49,8 @@ class Source:
         """Whether it reads standard input or a pipe, where what was read and not taken is gone."""
         self.complete = not options.follow and not self.piped
         """Whether it ends by itself and reading never waits for a writer: all of it is files, and none is followed."""
+        self.reading: Mapping[str, Any] | None = None
+        """What is in force of what a schema may declare about files, if it is known."""
         self.stopped = False
         """Whether `stop` was called."""
         self.pending: Position | None = None
@@ -233,7 +235,10 @@ def open_source(
     position: Position | None = None,
     **options: Any,  # noqa: ANN401 - the fields of Options
 ) -> Source:
-    return Source(paths, schema, position, Options(**read_as(schema, options)))
+    given = read_as(schema, options)
+    source = Source(paths, schema, position, Options(**given))
+    source.reading = reading_of(schema, given)
+    return source
 
 
 def read(paths: StrPath | Sequence[StrPath], schema: Any, **options: Any) -> Iterator[Any]:  # noqa: ANN401
