@@ -83,7 +83,7 @@ def test_extra_columns_are_left_out_when_asked(tmp_path: Path) -> None:
         assert rows(tmp_path / name, schema.with_reading(ignore_extra=True)) == [{"x": 0.5}]
 
 
-@pytest.mark.parametrize("text", ["a,b\r\n0.5,1\r\n", "\ufeffa,b\n0.5,1\n", "\n\na,b\n0.5,1\n", "a,b\n0.5,1"])
+@pytest.mark.parametrize("text", ["a,b\r\n0.5,1\r\n", "\ufeffa,b\n0.5,1\n", "\n\na,b\n0.5,1\n", "\ufeff\na,b\n0.5,1"])
 def test_line_ends_marks_and_blank_lines_before_the_header_do_not_matter(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.csv").write_bytes(text.encode())
     assert rows(tmp_path / "a.csv", hw.Schema(a=hw.Number(0, 1), b=hw.Integer(0, 9))) == [{"a": 0.5, "b": 1}]

@@ -155,11 +155,12 @@ class TextFile:
         while self._parser is None and len(lines.ends):
             line = lines.line
             first, _, long = lines.take(1)
+            first = first.removeprefix(MARK)
             if long:
                 raise self._too_long.at(line=line)
             if first.strip(b"\r\n"):
                 try:
-                    self._begin(header_of(first.removeprefix(MARK), self.source.delimiter, self._fields))
+                    self._begin(header_of(first, self.source.delimiter, self._fields))
                 except TableError as error:
                     raise error.at(line=line) from None
         if self._parser is None:
