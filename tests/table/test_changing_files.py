@@ -24,6 +24,7 @@ from headwater.secret.read.batch import Position
 from headwater.secret.read.lines import InputChangedError
 from headwater.secret.read.source import open_source
 from tests.support.nightly import NIGHTLY
+from tests.support.reading import batches_of
 
 SCHEMA = Schema(n=Integer(0, 10**6))
 ROUNDS = 250 if NIGHTLY else 6
@@ -248,8 +249,7 @@ def test_what_lay_beside_a_log_before_and_what_has_another_name_is_not_refused(t
         write(tmp_path / name, 9)
     (tmp_path / "log-releases.csv").mkdir()
     write(tmp_path / "log.csv", 1, 2, 3)
-    with open_source(tmp_path / "log.csv", SCHEMA, position) as source:
-        assert [batch.table["n"].to_pylist() for batch in source if batch] == [["3"]]
+    assert [batch.table["n"].to_pylist() for batch in batches_of(tmp_path / "log.csv", SCHEMA, position)] == [["3"]]
 
 
 @pytest.mark.parametrize(
@@ -277,27 +277,22 @@ def test_other_records_under_a_name_that_was_read_are_refused(
         list(open_source(tmp_path, SCHEMA, position))
 
 
-def test_a_file_that_is_gone_while_it_may_have_grown_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_file_that_is_gone_while_it_is_read_is_refused_unless_it_was_compressed(
+    tmp_path: Path, compressed: bool
+) -> None:
     write(tmp_path / "1.csv", 1, 2, 3)
-    with open_source(tmp_path, SCHEMA, batch_rows=1) as source:
-        batch = next(source)
-    assert batch is not None
+    position = batches_of(tmp_path, SCHEMA, batch_rows=1)[0].position
+    if compressed:
+        (tmp_path / "1.csv.gz").write_bytes(gzip.compress((tmp_path / "1.csv").read_bytes()))
     (tmp_path / "1.csv").unlink()
     write(tmp_path / "2.csv", 4)
-    with pytest.raises(InputChangedError, match=r"1\.csv is gone, which was being read; put it back"):
-        open_source(tmp_path, SCHEMA, batch.position)
-
-
-def test_a_file_that_is_compressed_while_it_is_read_goes_on(tmp_path: Path) -> None:
-    write(tmp_path / "1.csv", 1, 2, 3)
-    with open_source(tmp_path, SCHEMA, batch_rows=1) as source:
-        batch = next(source)
-    assert batch is not None
-    (tmp_path / "1.csv.gz").write_bytes(gzip.compress((tmp_path / "1.csv").read_bytes()))
-    (tmp_path / "1.csv").unlink()
-    write(tmp_path / "2.csv", 4)
-    with open_source(tmp_path, SCHEMA, batch.position) as source:
-        assert [n for batch in source if batch for n in batch.table["n"].to_pylist()] == ["2", "3", "4"]
+    if compressed:
+        rest = batches_of(tmp_path, SCHEMA, position)
+        assert [n for batch in rest for n in batch.table["n"].to_pylist()] == ["2", "3", "4"]
+    else:
+        with pytest.raises(InputChangedError, match=r"1\.csv is gone, which was being read; put it back"):
+            open_source(tmp_path, SCHEMA, position)
 
 
 def test_half_of_a_compressed_file_is_waited_for_and_then_known(tmp_path: Path) -> None:
@@ -325,16 +320,13 @@ def test_files_of_one_name_in_several_folders_are_several_files(tmp_path: Path) 
     for number, folder in enumerate(folders):
         folder.mkdir()
         write(folder / "in.csv", number, number)
-    with open_source(folders, SCHEMA, batch_rows=1) as source:
-        batches = [batch for batch in source if batch]
+    batches = batches_of(folders, SCHEMA, batch_rows=1)
     assert [batch.table["n"].to_pylist() for batch in batches] == [["0"], ["0"], ["1"], ["1"], ["2"], ["2"]]
     for taken, batch in enumerate(batches, 1):
-        with open_source(folders, SCHEMA, batch.position, batch_rows=1) as source:
-            assert sum(batch.records for batch in source if batch) == 6 - taken
+        assert len(batches_of(folders, SCHEMA, batch.position, batch_rows=1)) == 6 - taken
 
 
 def test_a_link_to_a_file_of_the_folder_is_no_other_file(tmp_path: Path) -> None:
     write(tmp_path / "2026.csv", 1)
     (tmp_path / "current.csv").symlink_to("2026.csv")
-    with open_source(tmp_path, SCHEMA) as source:
-        assert sum(batch.records for batch in source if batch) == 1
+    assert sum(batch.records for batch in batches_of(tmp_path, SCHEMA)) == 1

@@ -25,7 +25,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -578,36 +577,26 @@ def test_one_category_more_than_codes_in_the_writers_memory_could_tell_apart(
     assert differ == [count + count // 2]
 
 
-def test_a_longer_record_moves_no_batch_end(tmp_path: Path) -> None:
-    """Files of several blocks of text in which one record is the same point, written longer."""
-    schema = Schema(x=Number(0, 1))
-    for number, text in enumerate(["0.5", "0.5000000000000000"]):
+def sizes_of(path: Path, schema: Schema, **options: Any) -> list[int]:  # noqa: ANN401 - fields of Options
+    with open_source(path, schema, **options) as source:
+        return [batch.records for batch in source if batch]
+
+
+def test_batches_end_neither_by_lengths_of_records_nor_by_blocks_but_by_columns(tmp_path: Path) -> None:
+    """Also where one record of a file of several blocks is the same point, written longer."""
+    path, schema = tmp_path / "a.csv", Schema(x=Number(0, 1))
+    for text in ("0.5", "0.5000000000000000"):
         lines = ["x", *(["0.123456789012345"] * 150_000)]
         lines[70_000] = text
-        (tmp_path / f"{number}.csv").write_text("\n".join(lines) + "\n")
-    sizes = []
-    for number in (0, 1):
-        with open_source(tmp_path / f"{number}.csv", schema, block_bytes=1 << 18) as source:
-            sizes.append([batch.table.num_rows for batch in source if batch])
-    assert sizes[0] == sizes[1] == [65536, 65536, 150_000 - 2 * 65536]
-
-
-def test_batches_do_not_depend_on_blocks(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x\n" + "".join(f"{i / 1000}\n" for i in range(1000)))
+        path.write_text("\n".join(lines) + "\n")
+        assert sizes_of(path, schema, block_bytes=1 << 18) == [65536, 65536, 150_000 - 2 * 65536]
+    path.write_text("x\n" + "".join(f"{i / 1000}\n" for i in range(1000)))
     for block_bytes in (1, 10, 100, 1 << 22):
-        with open_source(tmp_path / "a.csv", Schema(x=Number(0, 1)), block_bytes=block_bytes, batch_rows=300) as source:
-            assert [batch.table.num_rows for batch in source if batch] == [300, 300, 300, 100]
-
-
-def test_many_columns_make_smaller_batches(tmp_path: Path) -> None:
-    """By a number of records that the schema decides."""
+        assert sizes_of(path, schema, block_bytes=block_bytes, batch_rows=300) == [300, 300, 300, 100]
     names = [f"c{i}" for i in range(100)]
-    (tmp_path / "a.csv").write_text(",".join(names) + "\n" + (",".join("1" * 100) + "\n") * 25_000)
-    schema = Schema({name: Boolean() for name in names})
-    with open_source(tmp_path / "a.csv", schema) as source:
-        sizes = [batch.table.num_rows for batch in source if batch]
-    assert sizes == [(1 << 21) // 100, 25_000 - (1 << 21) // 100]
-    assert np.sum(sizes) == 25_000
+    path.write_text(",".join(names) + "\n" + (",".join("1" * 100) + "\n") * 25_000)
+    wide = Schema({name: Boolean() for name in names})
+    assert sizes_of(path, wide) == [(1 << 21) // 100, 25_000 - (1 << 21) // 100]
 
 
 def test_releases_by_the_clock_have_the_same_t(tmp_path: Path) -> None:

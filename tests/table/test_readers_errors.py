@@ -72,20 +72,6 @@ CSV_ERRORS = {
 }
 
 
-@pytest.mark.parametrize("name", CSV_ERRORS)
-@pytest.mark.parametrize("block_bytes", [32, 1 << 22])
-def test_csv_errors_name_line_and_column(tmp_path: Path, name: str, block_bytes: int) -> None:
-    text, line, column, match = CSV_ERRORS[name]
-    path = tmp_path / "people.csv"
-    path.write_bytes(text.encode())
-    several = "quoted newlines" in name
-    error = error_of(path, block_bytes=block_bytes, multiline=several)
-    assert (error.file, error.line, error.column) == (str(path), line, column)
-    assert error.remedy
-    with pytest.raises(TableError, match=match):
-        raise error
-
-
 JSON_GOOD = '{"a": 1, "b": "p", "d": "2024-01-02"}\n'
 JSON_ERRORS = {
     "not JSON": (JSON_GOOD * 2 + f'{{"a": {SECRET}}}\n', 3, None, "not JSON"),
@@ -114,14 +100,18 @@ JSON_ERRORS = {
 }
 
 
-@pytest.mark.parametrize("name", JSON_ERRORS)
+@pytest.mark.parametrize(
+    ("form", "name"), [*(("csv", one) for one in CSV_ERRORS), *(("jsonl", x) for x in JSON_ERRORS)]
+)
 @pytest.mark.parametrize("block_bytes", [32, 1 << 22])
-def test_json_errors_name_line_and_column(tmp_path: Path, name: str, block_bytes: int) -> None:
-    text, line, column, match = JSON_ERRORS[name]
-    path = tmp_path / "people.jsonl"
-    path.write_text(text)
-    error = error_of(path, block_bytes=block_bytes)
+def test_errors_name_line_and_column(
+    tmp_path: Path, form: str, name: str, text: str, line: int, column: str | None, match: str, block_bytes: int
+) -> None:
+    path = tmp_path / f"people.{form}"
+    path.write_bytes(text.encode())
+    error = error_of(path, block_bytes=block_bytes, multiline="quoted newlines" in name)
     assert (error.file, error.line, error.column) == (str(path), line, column)
+    assert error.remedy
     with pytest.raises(TableError, match=match):
         raise error
 

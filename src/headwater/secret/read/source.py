@@ -95,13 +95,9 @@ class Source:
     def _resume(self, position: Position) -> None:
         """Open the file that an earlier run was reading, at the place where it stopped."""
         files = self._files
-        try:
-            self._records, name, place, done = (position[key] for key in ("records", "name", "place", "done"))
-            files.finished = {key: list(seals) for key, seals in position["finished"].items()}
-            files.current, files.beside = name, dict(position["beside"])
-        except (KeyError, TypeError, AttributeError):
-            problem = "what was kept of an earlier run does not say where in the input it stopped"
-            raise TableError(problem, "put back the state as it was", file="the input") from None
+        self._records, name, place, done = (position[key] for key in ("records", "name", "place", "done"))
+        files.finished = {key: list(seals) for key, seals in position["finished"].items()}
+        files.current, files.beside = name, dict(position["beside"])
         found = files.look()
         if not name:
             return
