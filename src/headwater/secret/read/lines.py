@@ -333,7 +333,7 @@ class Lines:
             self.data += b"\0" + self.letting_go.hexdigest().encode()  # with a NUL no format takes it for a record
             self.long.add(len(self.ends))
             self.letting_go = None
-        if self.unfinished:
+        if len(self.data) > (self.ends[-1] if len(self.ends) else 0):
             self.ends = np.append(self.ends, len(self.data))
 
     def take(self, records: int) -> tuple[bytes, Offsets, set[int]]:
