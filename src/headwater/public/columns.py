@@ -215,7 +215,7 @@ class Column(ABC):
             if isinstance(values.data, list):
                 found = self._each(values.data)
             else:
-                found = self._texts(values.data) if values.is_text else self.typed(values)
+                found = self.typed(values) if isinstance(values.data, np.ndarray) else self._texts(values.data)
             return found if values.codes is None else found.coded(values.codes)
         except failures() as error:  # of any library, or of an object in a row
             wrong, size = refusal(error), len(series if hasattr(series, "__len__") else list(series))
@@ -248,32 +248,30 @@ class Column(ABC):
 
     def _texts(self, text: Any) -> Read:  # noqa: ANN401 - an array of pyarrow
         """Text of Arrow: at once what `at_once` reads, and by `read_text` what is left."""
+        pc, codes = pyarrow("compute"), None
         if self.repeats(text):
-            few, codes = coded(text)
-            return self._different(few).coded(codes)
-        return self._different(text)
-
-    def _different(self, text: Any) -> Read:  # noqa: ANN401 - an array of pyarrow
-        pc = pyarrow("compute")
+            text, codes = coded(text)
         trimmed = pc.ascii_trim_whitespace(text)
         nothing = pc.is_in(trimmed, texts_to_arrow(["", *self.null_values]).cast(text.type))
         nothing = pc.or_(nothing, text.is_null()) if text.null_count else nothing
         found = self.at_once(without(trimmed, nothing))
         if found is None:
-            return self._each(texts_of(text))
+            few = self._each(texts_of(text))
+            return few if codes is None else few.coded(codes)
         missing = from_arrow(nothing)[0]
         numbers, unread = from_arrow(found)
         bad = dict[int, TableError]()
         rest = np.empty(0, dtype=np.int64) if unread is None else np.flatnonzero(unread & ~missing)
         if len(rest):
             numbers, missing = np.array(numbers, dtype=self.dtype), missing.copy()
-            others, codes = coded(text.take(to_arrow(rest, None)))
-            few = self._each(texts_of(others)).coded(codes).rows()
+            others, rows = coded(text.take(to_arrow(rest, None)))
+            few = self._each(texts_of(others)).coded(rows).rows()
             numbers[rest], bad = few.numbers, {int(rest[row]): error for row, error in few.bad.items()}
             missing[rest] = False if few.missing is None else few.missing
         if self._null_numbers:
             missing = missing | np.isin(numbers, self._null_numbers)
-        return Read(numbers, missing if missing.any() else None, bad)
+        read = Read(numbers, missing if missing.any() else None, bad)
+        return read if codes is None else read.coded(codes)
 
     @cached_property
     def _null_numbers(self) -> list[Any]:
@@ -400,7 +398,7 @@ class Bounded(Column):
     def clips(self) -> bool:
         return self.outside == "clip"
 
-    @property
+    @cached_property
     def limits(self) -> tuple[Any, Any]:
         self.check()
         low, high = (getattr(self, name) for name in self.required)

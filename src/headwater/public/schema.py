@@ -181,7 +181,7 @@ class Schema:
             table, wrong = records_of(given, names, beside, **extra)
             unread = tuple(row for row in wrong if not names_person(given[row], beside))
         series, rows = columns_of(table, names, beside, **extra)
-        points, tally, kept = np.empty((self.dimension, rows)).T, Tally(rows), dict[str, Read]()
+        points, tally, kept = np.empty((len(self.columns), rows)).T, Tally(rows), dict[str, Read]()
         axes, derived = {name: axis for axis, name in enumerate(self.columns)}, self.derived
 
         def place(name: str, read: Read) -> None:
@@ -215,7 +215,7 @@ class Schema:
         tally.add_bad(one.error for one in bad)
         return EncodedBatch(points, bad, tally, objects_of(series[beside], beside, rows) if beside else None, unread)
 
-    @property
+    @cached_property
     def derived(self) -> Mapping[str, Derived]:
         """The columns that are computed from others, by name."""
         return {name: column for name, column in self.declared.items() if isinstance(column, Derived)}

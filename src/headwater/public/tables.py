@@ -59,16 +59,11 @@ class Values:
     zoned: bool = False
     """Whether moments came with a time zone; they are in UTC then."""
 
-    @property
-    def is_text(self) -> bool:
-        """Whether this is text of Arrow."""
-        return not isinstance(self.data, list | np.ndarray)
-
     def distinct(self) -> tuple[list[Any], Integers]:
         """Values as Python's objects, and which of them each row holds (−1: none)."""
         if isinstance(self.data, list):
             return self.data, np.arange(len(self.data)) if self.codes is None else self.codes
-        if self.is_text:
+        if not isinstance(self.data, np.ndarray):
             few, codes = coded(self.data)
             return texts_of(few), codes if self.codes is None else np.append(codes, -1)[self.codes]
         there = np.ones(len(self.data), dtype=np.bool_) if self.missing is None else ~self.missing
@@ -297,7 +292,7 @@ def kept(values: Any, where: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
 
 def without(values: Any, where: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
     """Values where a condition does not hold, null elsewhere."""
-    return kept(values, pyarrow("compute").invert(where))
+    return pyarrow("compute").if_else(where, pyarrow().nulls(1, values.type)[0], values)
 
 
 def texts_to_arrow(texts: Sequence[str]) -> Any:  # noqa: ANN401 - an array of pyarrow
@@ -395,7 +390,7 @@ def columns_of(
             if not _is_column(table[name]):
                 raise TableError("one value where other columns have many", "give a list of values", column=name)
         return {name: table[name] for name in names}, len(table[names[0]])
-    table = frame_of(table)
+    table = table if kind != "arrow" or hasattr(table, "column") else pyarrow().table(table)
     there = list(table.columns) if kind in ("pandas", "polars") else table.schema.names
     check_names(there, names, person, ignore_extra=ignore_extra)
     return {name: table[name] for name in names}, len(table)
