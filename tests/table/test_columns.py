@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwater import Boolean, Category, Datetime, Integer, Number, SchemaError, TableError, TimeOfDay
 from headwater.public.columns import Column
-from tests.table.strategies import columns, same, values_of
+from tests.table.strategies import columns, same
 
 
 def back(column: Column, series: object) -> list[Any]:
@@ -22,19 +22,6 @@ def back(column: Column, series: object) -> list[Any]:
     values, missing = column.decode(column.encode(series))
     gone = np.zeros(len(values), dtype=bool) if missing is None else missing
     return [None if lost else value for value, lost in zip(values.tolist(), gone, strict=True)]
-
-
-@given(st.data())
-def test_values_come_back(data: st.DataObject) -> None:
-    """Exactly for finite kinds, up to rounding for real numbers; and coordinates lie in [0, 1]."""
-    column = data.draw(columns)
-    given_values = data.draw(st.lists(values_of(column), max_size=8))
-    places = column.encode(given_values)
-    assert places.dtype == np.float64
-    assert places.shape == (len(given_values),)
-    assert ((places >= 0) & (places <= 1)).all()
-    for value, found in zip(given_values, back(column, given_values), strict=True):
-        assert same(column, value, found)
 
 
 @given(st.data())
@@ -62,10 +49,6 @@ def test_numbers_stay_within_their_bounds(low: float, width: float, share: float
     assert found[0] == low
     assert found[1] == high
     assert low <= found[2] <= high
-
-
-def test_bounds_lie_at_the_ends() -> None:
-    assert Number(-3, 7).encode([-3, 7, 2]).tolist() == [0.0, 1.0, 0.5]
 
 
 def test_numbers_beyond_the_bounds_are_clipped() -> None:
@@ -230,27 +213,6 @@ def test_wrong_kinds_are_named(column: Column, value: object, kind: str) -> None
         chain = chain.__context__
 
 
-@pytest.mark.parametrize(
-    ("column", "array"),
-    [
-        (Number(0, 1), np.array([True])),
-        (Number(0, 1), np.array(["2020-01-01"], dtype="M8[D]")),
-        (Integer(0, 1), np.array([True])),
-        (Boolean(), np.array(["2020-01-01"], dtype="M8[D]")),
-        (Boolean(), np.array([7])),
-        (Category("a"), np.array(["2020-01-01"], dtype="M8[D]")),
-        (Datetime("2020-01-01", "2020-01-02"), np.array([7])),
-        (TimeOfDay(), np.array([7.0])),
-        (TimeOfDay(), np.array([90000], dtype="m8[s]")),
-        (Number(0, 1), np.array([1j])),
-        (Number(0, 1), np.array([[0.5]])),
-    ],
-)
-def test_arrays_of_wrong_kinds_are_refused(column: Column, array: np.ndarray[Any, Any]) -> None:
-    with pytest.raises(TableError):
-        column.encode(array)
-
-
 def test_the_type_of_nothing_says_nothing() -> None:
     """Libraries give empty and all-missing columns whatever type they like."""
     for column in (
@@ -318,14 +280,6 @@ def test_wrong_declarations_are_refused(make: Any, problem: str) -> None:  # noq
     with pytest.raises(SchemaError, match=problem) as caught:
         make()
     assert caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    "column", [Number(), Number(low=0), Integer(high=1), Category(), Datetime(), Datetime("2020-01-01")]
-)
-def test_open_columns_cannot_be_used(column: Column) -> None:
-    with pytest.raises(SchemaError, match="must be declared"):
-        column.encode([])
 
 
 @given(columns)

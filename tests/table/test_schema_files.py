@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 
 import pytest
-import tomli_w
-from hypothesis import given
 
 from headwater import Boolean, Category, Datetime, Integer, Number, Schema, SchemaError, TimeOfDay
-from tests.table.strategies import schemas
 
 SCHEMA = Schema(
     {
@@ -30,17 +26,13 @@ SCHEMA = Schema(
 )
 
 
-@given(schemas)
-def test_what_toml_holds_is_the_schema(schema: Schema) -> None:
-    assert Schema.from_dict(tomllib.loads(tomli_w.dumps(schema.to_dict()))) == schema
-
-
 @pytest.mark.parametrize("suffix", [".toml", ".json", ".TOML"])
 def test_saved_and_loaded(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"schema{suffix}"
     SCHEMA.save(path)
     assert Schema.load(path) == SCHEMA
-    assert Schema.load(str(path)).names == SCHEMA.names
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # the mark of some editors
+    assert Schema.load(str(path)) == SCHEMA
 
 
 def test_toml_is_for_people(tmp_path: Path) -> None:
@@ -56,12 +48,6 @@ def test_dates_of_toml_itself_are_taken(tmp_path: Path) -> None:
     path = tmp_path / "schema.toml"
     path.write_text('headwater = 1\n[columns.d]\nkind = "datetime"\nstart = 2024-01-01\nend = 2024-12-31T12:00:00\n')
     assert Schema.load(path) == Schema(d=Datetime("2024-01-01", "2024-12-31T12:00"))
-
-
-def test_the_mark_of_some_editors_is_no_matter(tmp_path: Path) -> None:
-    path = tmp_path / "schema.toml"
-    path.write_bytes(b"\xef\xbb\xbf" + tomli_w.dumps(SCHEMA.to_dict()).encode())
-    assert Schema.load(path) == SCHEMA
 
 
 HEAD = "headwater = 1\n[columns.age]\n"
@@ -85,12 +71,7 @@ HEAD = "headwater = 1\n[columns.age]\n"
         (HEAD + 'kind = "integer"', ["`low = 0` and `high = 100`"]),
         (HEAD + 'kind = "category"\nvalues = []', ['column "age"', '`values = ["one", "another"]`']),
         (HEAD + 'kind = "category"\nvalues = "a"', ["values must be a list"]),
-        (HEAD + 'kind = "category"\nvalues = ["a", 1]', ["of one type"]),
         (HEAD + 'kind = "number"\nlow = "0"\nhigh = 1', ['column "age"', "low must be a finite number"]),
-        (HEAD + 'kind = "number"\nlow = 0\nhigh = inf', ["high must be a finite number"]),
-        (HEAD + 'kind = "integer"\nlow = 0.5\nhigh = 1', ["low must be a whole number"]),
-        (HEAD + 'kind = "datetime"\nstart = 5\nend = 6', ["start must be a date"]),
-        (HEAD + 'kind = "boolean"\nmissing = 1', ["missing must be true or false"]),
         (HEAD + 'kind = "boolean"\nkind = "boolean"\n', ["not valid TOML", "line 4"]),
         (HEAD + 'kind = "boolean"\n[columns.age]\nkind = "boolean"', ["not valid TOML", "line 4"]),
         (HEAD + "low = # ???", ["not valid TOML", "line 3"]),
