@@ -81,7 +81,7 @@ def one_way_questions(
 
 
 PAIR_BINS = 16  # of an ordered column, in a table of two
-PAIR_LEAST = (0.0, 0.004, 0.004, 0.004, 0.25)  # a bin of a pair is halved if it holds so much, by level
+PAIR_LEAST = (0.0, 0.02, 0.02, 0.02, 0.1)  # a bin of a pair is halved if it holds so much, by level
 PAIR_ATOM = 0.1  # an atom that holds so much is a bin of a pair by itself
 CLEAR = 0.33  # choices distinguish scores that differ by about so much for each record
 EXTRAS = Fraction(1, 2)  # pairs beyond the tree, for each column

@@ -19,6 +19,8 @@ MOST_PARTS = 1024
 """Of an ordered column; finer edges are thinned."""
 TRACE = 1e-12
 """The least share of a part: none is ruled out."""
+PASSES = 3
+"""Of weighting by a variance and estimating it."""
 ROUNDS = 4
 """Of splitting the counts of wide bins by the estimate so far."""
 
@@ -242,9 +244,26 @@ def pool_sides(sides: Sequence[Sides]) -> list[tuple[Integers, Floats, Floats]]:
 
 
 def _shrunk(shares: Floats, variance: Floats, even: Floats, bins: Integers) -> Floats:
-    sums = [np.bincount(bins, values) for values in (shares, even, variance)]
-    spread = np.maximum(sums[0], 0)[bins] * even / sums[1][bins]
-    gap = shares - spread
-    surplus = np.bincount(bins, gap**2)
-    kept = np.maximum(0, 1 - np.divide(sums[2], surplus, out=np.ones_like(surplus), where=surplus > sums[2]))[bins]
-    return simplex(spread + kept * gap)
+    """Shares drawn towards even ones inside a bin, or, where these are nearer, towards the density beside each part."""
+    sums = [np.bincount(bins, values) for values in (shares, even)]
+    guess = np.maximum(sums[0], 0)[bins] * even / sums[1][bins]
+    spread = _spread(shares - guess, variance, bins)
+    kept = spread / (spread + variance)
+    found = guess + kept * (shares - guess)
+    if len(shares) > 2:
+        density, unsure = (np.pad(of, 1, mode="reflect") for of in (found / even, kept * variance / even**2))
+        beside = even * (density[:-2] + density[2:]) / 2
+        noise = even**2 * (unsure[:-2] + unsure[2:]) / 4
+        closer = _spread(shares - beside, variance + noise, bins) + noise
+        smoothed = beside + closer / (closer + variance) * (shares - beside)
+        found = np.where(closer < spread, smoothed, found)
+    return simplex(found)
+
+
+def _spread(gaps: Floats, variance: Floats, bins: Integers) -> Floats:
+    """The variance in each bin of what noise of this variance was added to."""
+    surplus, found = gaps**2 - variance, np.zeros(len(gaps))
+    for _ in range(PASSES):
+        weight = 1 / (variance + found) ** 2
+        found = np.maximum(np.bincount(bins, surplus * weight) / np.bincount(bins, weight), 0)[bins]
+    return found
