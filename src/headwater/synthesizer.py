@@ -380,7 +380,7 @@ class Synthesizer:
 
     @property
     def person_key(self) -> bytes | None:
-        """The key of `headwater.people.hash_people` in this run. Secret."""
+        """The key of the hashes of people in this run. Secret."""
         return self.state.people.key if self.state.people else None
 
     @property

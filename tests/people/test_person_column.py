@@ -17,13 +17,21 @@ import pytest
 import headwater as hw
 from headwater.public import files
 from headwater.public.errors import SchemaError, TableError
-from headwater.secret.people import hash_people
+from headwater.public.tables import values_of
+from headwater.secret.people import Hashes, hash_each
 from headwater.state import _BANNER
 from tests.support.runs import nulls
 
 SCHEMA = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
 PERSON = hw.Person("who", records=3)
 N = 400
+
+
+def hash_people(people: object, key: bytes) -> Hashes:
+    hashes, wrong = hash_each(values_of(people), key)
+    for row, error in wrong.items():
+        raise error.at(row=row)
+    return hashes
 
 
 def table() -> dict[str, list[Any]]:

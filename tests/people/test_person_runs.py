@@ -150,7 +150,7 @@ def test_a_cap_never_changes(tmp_path: Path, other: hw.Person | None) -> None:
     config = RunConfig(TWO, 3.0, person=hw.Person("who", records=3))
     with Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
         run.take(batch(TWO, 50))
-    settings = {None: 'named by the column "who": give it as --person', 4: "records = 3", 3: "per = None"}
+    settings = {None: '--person "who"', 4: "records = 3", 3: "per = None"}
     named = re.escape(settings[other.records if other else None])
     with pytest.raises(StoreError, match=rf"another person \({named}\).*at most 3 records count"):
         Run.open(RunConfig(TWO, 3.0, person=other), FolderSink(tmp_path / "out"), state=tmp_path / "run.state")

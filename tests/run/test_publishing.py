@@ -14,7 +14,7 @@ from headwater.public import protocol as registry
 from headwater.public.folder import folders, has_table, read_card
 from headwater.run import FolderSink, Published, Run, Schedule, feed
 from headwater.run.lock import StateCopiedError
-from tests.support.kept_runs import SCHEMA, VALUES, kill, open_run, take
+from tests.support.kept_runs import SCHEMA, VALUES, kill, one_file, open_run, take
 
 
 @pytest.mark.parametrize(
@@ -235,10 +235,10 @@ def test_a_kill_before_or_amid_pruning_leaves_what_the_next_release_prunes(tmp_p
 
 
 def test_an_older_state_is_refused_by_the_cards_of_releases_whose_tables_are_gone(tmp_path: Path) -> None:
-    with open_run(tmp_path, "100", sink=limited(tmp_path)) as run:
+    with one_file(), open_run(tmp_path, "100", sink=limited(tmp_path)) as run:
         take(run, 0, 150)
     old = [(path, path.read_bytes()) for path in tmp_path.glob("run.state*")]
-    with open_run(tmp_path, "100", sink=limited(tmp_path)) as run:
+    with one_file(), open_run(tmp_path, "100", sink=limited(tmp_path)) as run:
         take(run, 150, 800)
     for folder in folders(tmp_path / "out"):
         (folder / "data.parquet").unlink(missing_ok=True)

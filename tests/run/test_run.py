@@ -18,7 +18,7 @@ from headwater.run.lock import StateCopiedError, StoreError
 from headwater.run.run import read_state
 from headwater.secret.batch import Batch
 from headwater.secret.read.source import open_source
-from tests.support.kept_runs import SCHEMA, VALUES, kill, open_run, tables, take
+from tests.support.kept_runs import SCHEMA, VALUES, kill, one_file, open_run, tables, take
 
 
 @pytest.fixture
@@ -236,21 +236,16 @@ def test_a_release_that_was_due_when_the_run_was_killed_stays_due(tmp_path: Path
 
 def put_back(numbers: Path, *, measured: bool) -> None:
     """A state and its lock file as they were at t = 401, after the run has come to t = 1000 in the same file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Run, "_snapshot_if", lambda *_: None)
-        _put_back(numbers, measured=measured)
-
-
-def _put_back(numbers: Path, *, measured: bool) -> None:
-    good, state = numbers.read_text(), numbers.parent / "run.state"
-    numbers.write_text("\n".join(good.split("\n")[:402]) + "\n")
-    go(numbers)
-    files = [state.with_name(state.name + end) for end in ("", ".lock", *([".measured"] if measured else []))]
-    old = [file.read_bytes() for file in files]
-    numbers.write_text(good)
-    go(numbers)
-    for file, content in zip(files, old, strict=True):
-        file.write_bytes(content)  # the same inode
+    with one_file():
+        good, state = numbers.read_text(), numbers.parent / "run.state"
+        numbers.write_text("\n".join(good.split("\n")[:402]) + "\n")
+        go(numbers)
+        files = [state.with_name(state.name + end) for end in ("", ".lock", *([".measured"] if measured else []))]
+        old = [file.read_bytes() for file in files]
+        numbers.write_text(good)
+        go(numbers)
+        for file, content in zip(files, old, strict=True):
+            file.write_bytes(content)  # the same inode
 
 
 def test_looking_at_a_copy_leaves_it_a_copy(numbers: Path, tmp_path: Path) -> None:

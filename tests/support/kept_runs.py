@@ -53,6 +53,14 @@ def tables(folder: Path) -> dict[str, bytes]:
 
 
 @contextmanager
+def one_file() -> Iterator[None]:
+    """No snapshot takes the place of the state: what is put back is put back into the same file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "_snapshot_if", lambda *_: None)
+        yield
+
+
+@contextmanager
 def failing(*, lasting: bool) -> Iterator[None]:
     """A disk that fails to sync, and if it is ``lasting`` to take back what was not synced."""
     sync, left = os.fsync, [1 << 30 if lasting else 1]

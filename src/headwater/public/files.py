@@ -28,7 +28,7 @@ class FileRefusedError(ValueError):
 def write(
     path: str | os.PathLike[str], banner: str, header: Mapping[str, object], arrays: Arrays, *, mode: int
 ) -> None:
-    write_whole(path, _with_digest(_pieces(banner, header, arrays)), mode=mode)
+    write_whole(path, _pieces(banner, header, arrays), mode=mode)
 
 
 def write_whole(
@@ -63,24 +63,18 @@ def _version(status: os.stat_result) -> tuple[int, ...]:
 
 
 def pack(banner: str, header: Mapping[str, object], arrays: Arrays) -> bytes:
-    return b"".join(list(_with_digest(_pieces(banner, header, arrays))))  # at once: a large state is copied once
-
-
-def _with_digest(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-        yield piece
-    yield digest.digest()
+    return b"".join(list(_pieces(banner, header, arrays)))  # at once: a large state is copied once
 
 
 def _pieces(banner: str, header: Mapping[str, object], arrays: Arrays) -> Iterator[bytes | memoryview]:
     plain = {name: np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")) for name, a in arrays.items()}
     layout = [[name, a.dtype.str, list(a.shape)] for name, a in plain.items()]
-    yield f"{banner}\n{json.dumps({**header, 'arrays': layout})}\n".encode()
-    for array in plain.values():
-        if array.size:
-            yield array.data.cast("B")
+    pieces: list[bytes | memoryview] = [f"{banner}\n{json.dumps({**header, 'arrays': layout})}\n".encode()]
+    digest = hashlib.sha256()
+    for piece in pieces + [array.data.cast("B") for array in plain.values() if array.size]:
+        digest.update(piece)
+        yield piece
+    yield digest.digest()
 
 
 def _sizes(shape: list[Any]) -> list[int]:

@@ -92,15 +92,11 @@ class RunConfig:
         problem = f"this run was begun with another {' and another '.join(said)}"
         if "person" in different:
             was = RunConfig.from_dict(kept).person
-            if was is None:
-                settings = "none: leave out --person"
-            elif self.person is None:
-                settings = f"named by the column {quoted(was.column)}: give it as --person"
-            else:
-                old, new = was.to_dict(), self.person.to_dict()
-                settings = ", ".join(f"{name} = {old[name]!r}" for name in old if old[name] != new[name])
-            whom = "one record, without a person" if was is None else was
-            problem += f" ({settings}); that cannot change, since ε is promised for {whom}"
+            how = f"--person {quoted(was.column)}" if was else "none: leave out --person"
+            if was and self.person:
+                new = self.person.to_dict()
+                how = ", ".join(f"{name} = {value!r}" for name, value in was.to_dict().items() if value != new[name])
+            problem += f" ({how}); that cannot change, since ε is promised for {was or 'one record, without a person'}"
         remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
         raise StoreError(path, problem, remedy)
 
@@ -156,12 +152,8 @@ class Schedule:
             f"{text!r} is neither a number of records nor a length of time; write for example 10000, 30s, 15min or 1h"
         )
 
-    def is_due(self, t: int) -> bool:
-        """Whether the number of records alone says that a release of ``t`` is to be published."""
-        return self.records is not None and t > 0 and t % self.records == 0
-
     def next_due(self, t: int) -> int | None:
-        """The first number of records after ``t`` at which `is_due`; ``None`` if there is none."""
+        """The first number of records after ``t`` at which the number alone says so; None if it never does."""
         return None if self.records is None else t + self.records - t % self.records
 
 

@@ -451,7 +451,7 @@ class Run:
             return found
 
     def _is_due(self, t: int) -> bool:
-        return self.schedule.is_due(t) and t not in self._published
+        return t > 0 and self.schedule.next_due(t - 1) == t and t not in self._published
 
     def _is_timely(self, now: float | None) -> bool:
         if now is None or self.schedule.seconds is None:

@@ -28,7 +28,7 @@ from headwater.public.files import FileRefusedError, need
 from headwater.public.partition import Flags, Integers
 from headwater.public.person import NOWHERE, OWN, Person
 from headwater.public.protocol import Rows
-from headwater.public.tables import Unreadable, Values, is_missing, values_of
+from headwater.public.tables import Unreadable, Values, is_missing
 
 Hashes = NDArray[np.uint64]
 """An array of shape ``(n, 2)``: 128 bits for each record."""
@@ -49,13 +49,6 @@ _EXACT = 2.0**53  # from it on neighbouring whole numbers are one float
 _WHOLE = TableError(
     "a number that is not whole, where a person is named", "name people by text or by whole numbers, as they are"
 )
-
-
-def hash_people(people: object, key: bytes) -> Hashes:
-    hashes, wrong = hash_each(values_of(people), key)
-    for row in sorted(wrong)[:1]:
-        raise wrong[row].at(row=row)
-    return hashes
 
 
 def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]]:
