@@ -15,6 +15,7 @@ from headwater.cli.app import app
 from headwater.public.folder import folders, read_card
 from headwater.run import Run, feed, measured_beside
 from headwater.run.measured import Moment
+from headwater.run.state import State
 from headwater.secret.read.source import open_source
 from tests.support.kept_runs import kill, open_run
 
@@ -72,13 +73,17 @@ def test_a_bad_row_is_in_the_quarantine_once_whatever_is_killed(
     """Killed between the quarantine and the state: the rows are read again and are there once. If taken away: anew."""
     (tmp_path / "in.csv").write_text("x,y\n" + "".join(f"0.05,0.5\nbad {n},1\n" for n in range(6)))
 
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
+    append = State.append
+
+    def killed(state: State, batch: object, *more: Any) -> None:  # noqa: ANN401 - as there
+        if batch is not None:
+            raise KeyboardInterrupt
+        append(state, None, *more)
 
     for batch_rows in (4, 3, 2):
         run = run_in(tmp_path)
         with monkeypatch.context() as patch:
-            patch.setattr(Run, "_keep", killed)
+            patch.setattr(State, "append", killed)
             with pytest.raises(KeyboardInterrupt):
                 read_in(tmp_path, run, "quarantine", batch_rows=batch_rows)
         kill(run)

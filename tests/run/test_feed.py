@@ -16,7 +16,7 @@ import headwater as hw
 from headwater.run import feed
 from headwater.run.feed import AHEAD
 from headwater.secret.read.batch import Batch
-from headwater.secret.read.source import Source, open_source
+from headwater.secret.read.source import open_source
 from tests.support.kept_runs import SCHEMA, open_run, tables
 
 PATIENCE = 30.0  # seconds, of which a busy machine may need some
@@ -58,16 +58,16 @@ def write(path: Path, rows: int, bad: int | None = None) -> Path:
 @pytest.mark.parametrize("bad", [None, 0, 250, 399])
 @pytest.mark.parametrize("rows", [0, 1, 100, 400])
 def test_what_is_taken_published_and_refused_is_the_same_without_reading_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, bad: int | None
+    tmp_path: Path, rows: int, bad: int | None
 ) -> None:
     path, found = write(tmp_path / "in.csv", rows, bad), []
     for ahead in (True, False):
         folder = tmp_path / str(ahead)
         folder.mkdir()
-        monkeypatch.setattr(Source, "complete", ahead)
         error = None
         with open_run(folder, "150") as run:
             with open_source(path, SCHEMA, batch_rows=100) as source:
+                source.complete = ahead
                 try:
                     feed(run, source)
                 except hw.TableError as refused:
