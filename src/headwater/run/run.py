@@ -453,18 +453,15 @@ class Run:
     def _is_due(self, t: int) -> bool:
         return t > 0 and self.schedule.next_due(t - 1) == t and t not in self._published
 
-    def _is_timely(self, now: float | None) -> bool:
-        if now is None or self.schedule.seconds is None:
-            return False
-        self._last_clock = now if self._last_clock is None else self._last_clock
-        return now - self._last_clock >= self.schedule.seconds
-
     def _publish_due(self, now: float | None = None) -> None:
         while True:
             with self._turn:
                 with self._step():
                     self._count()
-                t, timely = self.synth.t, self._is_timely(now)
+                t, timely = self.synth.t, False
+                if now is not None and self.schedule.seconds is not None:
+                    self._last_clock = now if self._last_clock is None else self._last_clock
+                    timely = now - self._last_clock >= self.schedule.seconds
                 due = self._is_due(t)
                 if not due and not (timely and t > 0 and t not in self._published):
                     self._last_clock = now if timely else self._last_clock

@@ -54,9 +54,7 @@ class _Kept:
     """What the frames of a file say, added up. Values by name are kept as JSON: nobody can change them by mistake."""
 
     config: str = "{}"
-    positions: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    releases: dict[str, str] = field(default_factory=dict)
+    named: dict[str, dict[str, str]] = field(default_factory=lambda: {"positions": {}, "notes": {}, "releases": {}})
     receipts: list[bytes] = field(default_factory=list)
     identity: list[int] = field(default_factory=lambda: [0, 0])
     t: int = 0
@@ -70,7 +68,7 @@ class _Kept:
         commits, after = int(said["commits"]), self.commits + 1
         if self.end and ("config" in said or (commits < after if "identity" in said else commits != after)):
             raise ValueError("a frame is missing, or there twice")
-        for kind, known in self.named().items():
+        for kind, known in self.named.items():
             known.update((name, json.dumps(value)) for name, value in said.get(kind, {}).items())
             for name in [name for name, value in known.items() if value == "null"]:
                 del known[name]
@@ -98,12 +96,9 @@ class _Kept:
         }
         said |= {"identity": _identity(handle), "receipts": list(map(len, self.receipts))}
         arrays = {"data": np.frombuffer(data, np.uint8), "receipts": np.frombuffer(b"".join(self.receipts), np.uint8)}
-        for kind, known in self.named().items():
+        for kind, known in self.named.items():
             said[kind] = {name: json.loads(value) for name, value in known.items()}
         return framed(BANNER, said, arrays)
-
-    def named(self) -> dict[str, dict[str, str]]:
-        return {"positions": self.positions, "notes": self.notes, "releases": self.releases}
 
 
 def _identity(handle: int) -> list[int]:
@@ -209,10 +204,10 @@ class State:
         return self._known.end > self._known.size + max(self._known.size, LEAST_SNAPSHOT)
 
     def position(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        return json.loads(self._known.positions.get(name, "null"))
+        return json.loads(self._known.named["positions"].get(name, "null"))
 
     def noted(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
-        return json.loads(self._known.notes.get(name, "null"))
+        return json.loads(self._known.named["notes"].get(name, "null"))
 
     def receipts(self) -> list[bytes]:
         """What was answered to the sources of records, oldest first; very old receipts are forgotten."""
@@ -220,7 +215,7 @@ class State:
 
     def releases(self) -> dict[int, str]:
         """The digests of all releases that were published, by their number of records."""
-        found = {int(t): json.loads(digest) for t, digest in self._known.releases.items()}
+        found = {int(t): json.loads(digest) for t, digest in self._known.named["releases"].items()}
         return {t: found[t] for t in sorted(found)}
 
     def load(self) -> tuple[int, bytes, list[tuple[int, Batch]]]:
@@ -264,7 +259,7 @@ class State:
     def published(self, t: int, sha256: str) -> None:
         """Note that the release of ``t`` was published."""
         with self._turn:
-            if (known := self._known.releases.get(str(t))) is None:
+            if (known := self._known.named["releases"].get(str(t))) is None:
                 self._append({"releases": {str(t): sha256}}, {})
             elif known != json.dumps(sha256):
                 problem = f"a release of t = {t} was published before with other content"
