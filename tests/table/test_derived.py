@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 import headwater as hw
 from headwater.public.derived import WEEKDAYS
 from headwater.public.schema import schema_from_dict
+from headwater.report.report import write_report
+from headwater.run import FolderSink, Run, RunConfig, feed
 from headwater.secret.read.source import open_source
 
 moments = st.datetimes(datetime(1900, 1, 1), datetime(2099, 12, 31))
@@ -158,3 +160,22 @@ def test_a_run_conditions_on_a_derived_column() -> None:
     found = synth.release().sample(50, where={"day": "Sunday"}, kind="records")
     assert {row["day"] for row in found} == {"Sunday"}
     assert set(found[0]) == {"x", "day"}
+
+
+def test_releases_with_derived_columns_are_compared_and_shown(tmp_path: Path) -> None:
+    """Real records have what they are computed from, releases have them as columns."""
+    lines = [f"{datetime(2024, 1, 1) + timedelta(hours=7 * n):%d.%m.%Y %H:%M}" for n in range(2000)]
+    (tmp_path / "in.csv").write_text("\n".join(["at", *lines, ""]))
+    how: dict[str, Any] = {"format": "%d.%m.%Y %H:%M"}
+    schema = hw.Schema(day=hw.Derived("at", "weekday", **how), hour=hw.Derived("at", "hour", **how))
+    with (
+        Run.open(RunConfig(schema, epsilon=20.0), FolderSink(tmp_path / "out")) as run,
+        open_source([str(tmp_path / "in.csv")], schema, None) as source,
+    ):
+        feed(run, source)
+    (folder,) = (tmp_path / "out").glob("release-*")
+    found = hw.evaluate(tmp_path / "in.csv", folder)
+    assert found.rows == (2000, 2000)
+    assert max(error for *_, error in found.pairs) < 0.1
+    page = write_report(tmp_path / "out", tmp_path / "page.html", against=tmp_path / "in.csv").read_text()
+    assert "Wednesday" in page

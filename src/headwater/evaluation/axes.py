@@ -53,9 +53,8 @@ def column_axes(schema: AnySchema) -> tuple[ColumnAxis, ...]:
     >>> [column.name for column in column_axes(hw.unit_cube(2))]
     ['x0', 'x1']
     """
-    declared: Any = schema.to_dict().get("columns")
-    if declared is None:
-        plain = {"kind": "number", "low": 0.0, "high": 1.0}
-        declared = {f"x{i}": plain for i in range(schema.dimension)}
+    columns: Any = getattr(schema, "columns", {})
+    plain: Any = {f"x{i}": {"kind": "number", "low": 0.0, "high": 1.0} for i in range(schema.dimension)}
+    declared = {name: column.to_dict() for name, column in columns.items()} or plain
     axes = schema.partition.axes
     return tuple(ColumnAxis(name, c["kind"], axis, c) for (name, c), axis in zip(declared.items(), axes, strict=True))
