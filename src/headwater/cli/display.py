@@ -12,7 +12,6 @@ import typer
 from headwater.cli.console import complain, out, say
 from headwater.public import protocol as registry
 from headwater.public.outlook import is_poor, outlook
-from headwater.public.protocol import IN_WORDS, ONE_WAY
 from headwater.public.release import Release
 from headwater.public.tally import Tally
 from headwater.run import FolderSink, Published, Run
@@ -100,8 +99,6 @@ def _warn_of_poor(release: Release) -> None:
     expected = release.expected_error()
     if not is_poor(expected):
         return
-    one_way = expected.parts.get("one-way")
-    about = f", {IN_WORDS[ONE_WAY]} about {one_way[0]:.2g}" if one_way else ""
     likely = outlook(
         release.schema,
         epsilon=release.epsilon,
@@ -111,7 +108,7 @@ def _warn_of_poor(release: Release) -> None:
         records_per_person=release.guarantee.records,
     )
     later = f"From about {likely.needed:,} records on releases say more" if likely.needed else "Later ones say more"
-    text = f"the release of {release.t:,} records says little of the data: {expected}{about}. {later}"
+    text = f"the release of {release.t:,} records says little of the data: {expected}. {later}"
     complain(text, "yellow", "warning:")
 
 

@@ -32,6 +32,8 @@ MOST_GROUPS = 1 << 12
 """Of a question with ``by=``."""
 MOST_ROWS = 1 << 18
 """Of a release that an answer is computed from; of larger ones so many records are drawn."""
+ATTENUATED = 1.35
+"""Times the bars of correlations: what the model leaves out weakens all of them alike (docs/benchmarks/answers.md)."""
 FEW = 2.3
 """Records of a truth that may be there where none was drawn: nine in ten times there are fewer."""
 KNOWN = 1.65
@@ -415,6 +417,7 @@ class Answers:
             known = np.isfinite(wrong).sum(0)
             half = factor * np.sqrt(np.nansum(wrong, 0) / np.maximum(known, 1))
             half[known < 2 * COUNT / 3] = np.inf
+            half *= ATTENUATED if kind == "correlation" else 1.0
             rows = self.replicates[0].places.shape[2]
             if kind == "count":
                 half = np.maximum(half, np.where(values < FEW * times / rows, FEW * times / rows, 0))

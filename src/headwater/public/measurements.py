@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +18,7 @@ import numpy as np
 from headwater.public import protocol as registry
 from headwater.public.files import FileRefusedError, assembling, need, whole_number
 from headwater.public.partition import Floats, Integers
-from headwater.public.protocol import AnySchema, Measured
+from headwater.public.protocol import AnySchema, Arrays, Header, Measured, State
 from headwater.public.tables import kept, pyarrow, texts_to_arrow
 from headwater.public.tables import to_arrow as numbers_to_arrow
 
@@ -132,36 +134,58 @@ def of_arrow(table: Any, path: str, mechanism: str, schema: AnySchema) -> tuple[
         whole_number(facts["t"], "t")
         need(whole_number(facts["start"], "start") <= facts["t"], "start")
         names = list(getattr(schema, "names", None) or [f"x{axis}" for axis in range(schema.dimension)])
+        plain = [name for name in table.column_names if name != "bins"]
         rows = []
         for number in range(table.num_rows):
-            one = {name: table.column(name)[number].as_py() for name in table.column_names if name != "bins"}
-            columns = tuple(names.index(name) for name in one["columns"])
+            one = {name: table.column(name)[number].as_py() for name in plain}
             edges = tuple(np.array(codes, dtype=np.int64) for codes in one["codes"])
-            row = Row(
-                columns,
-                whole_number(one["start"], "start"),
-                whole_number(one["end"], "end"),
-                edges,
-                np.array(one["splits"], dtype=np.int64),
-                np.array(one["counts"], dtype=np.int64),
-                one["law"],
-                _positive(one["scale"], "scale"),
-                _positive(one["variance"], "variance"),
-                whole_number(one["joint"], "joint"),
-                one["present"],
-                one["role"],
-            )
-            need(row.start < row.end <= facts["t"], "end")
-            need(len(edges) == 0 or math.prod(map(len, edges)) == len(row.counts), "counts")
-            need(all(len(codes) and codes[0] == 0 and (np.diff(codes) > 0).all() for codes in edges), "codes")
-            rows.append(row)
-        found: Measured = registry.measured(mechanism).of_rows(rows, facts, schema)  # type: ignore[attr-defined]
+            splits, counts = (np.array(one[name], dtype=np.int64) for name in ("splits", "counts"))
+            place = tuple(names.index(name) for name in one["columns"]), one["start"], one["end"], edges, splits, counts
+            rows.append(Row(*place, *(one[name] for name in Row._fields[6:])))
+        found = _assembled(rows, facts, mechanism, schema)
     return found, seed
 
 
-def _positive(value: Any, name: str) -> float:  # noqa: ANN401 - of a file
-    need(isinstance(value, float) and 0 <= value < math.inf, name)
-    return float(value)
+def to_state(measured: Measured | None, noise: str) -> State:
+    """The same as plain values and arrays, for the file of a release."""
+    rows: list[Row] = measured.rows("Gaussian" in noise) if hasattr(measured, "rows") else []  # type: ignore[union-attr]
+    if not rows:
+        return {}, {}
+    layout = [[*row[:3], list(map(len, row.edges)), len(row.splits), len(row.counts), *row[6:]] for row in rows]
+    none = np.empty(0, dtype=np.int64)
+    return {"measured": {**measured.facts(), "rows": layout}}, {  # type: ignore[union-attr]
+        "measured_codes": np.concatenate([none, *(edges for row in rows for edges in row.edges)]).astype(np.int32),
+        "measured_splits": np.concatenate([none, *(row.splits for row in rows)]).astype(np.uint8),
+        "measured_counts": np.concatenate([none, *(row.counts for row in rows)]).astype(np.int64),
+    }
+
+
+def of_state(header: Header, arrays: Arrays, mechanism: str, schema: AnySchema) -> Measured | None:
+    """`to_state` backwards; None if the file does not say what was measured."""
+    if "measured" not in header:
+        return None
+    known, rows = header["measured"], list[Row]()
+    codes, splits, counts = (arrays[f"measured_{name}"].astype(np.int64) for name in ("codes", "splits", "counts"))
+    for columns, start, end, sizes, nodes, cells, *more in known["rows"]:
+        ends = np.cumsum([0, *sizes])
+        edges = tuple(codes[first:last] for first, last in pairwise(ends.tolist()))
+        rows.append(Row(tuple(columns), start, end, edges, splits[:nodes], counts[:cells], *more))
+        codes, splits, counts = codes[ends[-1] :], splits[nodes:], counts[cells:]
+    return _assembled(rows, {"t": header["t"], "start": header["start"], **known}, mechanism, schema)
+
+
+def _assembled(rows: list[Row], facts: Mapping[str, Any], mechanism: str, schema: AnySchema) -> Measured:
+    for row in rows:
+        need(set(row.columns) <= set(range(schema.dimension)), "columns")
+        need(whole_number(row.start, "start") < whole_number(row.end, "end") <= facts["t"], "end")
+        whole_number(row.joint, "joint")
+        need(row.present is None or type(row.present) is int, "present")
+        numbers: list[Any] = [row.scale, row.variance]
+        need(all(isinstance(x, float) and 0 <= x < math.inf for x in numbers), "scale")
+        need(not row.edges or math.prod(map(len, row.edges)) == len(row.counts), "counts")
+        need(all(len(codes) and codes[0] == 0 and (np.diff(codes) > 0).all() for codes in row.edges), "codes")
+    found: Measured = registry.measured(mechanism).of_rows(rows, facts, schema)  # type: ignore[attr-defined]
+    return found
 
 
 def _first_values(rows: list[Row], schema: AnySchema) -> list[str | None]:

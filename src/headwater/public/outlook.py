@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget, check_delta, check_epsilon, record_epsilon
-from headwater.public.protocol import IN_WORDS, ONE_WAY, POOR, W1, AnySchema, ExpectedError
+from headwater.public.protocol import IN_WORDS, POOR, W1, AnySchema, ExpectedError
 
 _MOST = 1 << 50  # records
 
@@ -123,9 +123,7 @@ def outlook(
 
 
 def is_poor(expected: ExpectedError) -> bool:
-    if expected.measure == W1:
-        return expected.typical >= POOR[W1]
-    return "one-way" in expected.parts and expected.parts["one-way"][0] >= POOR[ONE_WAY]
+    return expected.typical >= POOR[expected.measure]
 
 
 _STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)

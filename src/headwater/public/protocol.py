@@ -18,9 +18,11 @@ from headwater.public.partition import Flags, Points
 from headwater.public.schema import Schema
 
 W1, ONE_WAY, TWO_WAY = "W1", "one-way total variation", "two-way total variation"
+SHARES = "largest error of a share in a column"
+"""Of a value, or of any range; the mean over all columns."""
 IN_WORDS = {ONE_WAY: f"error of one column ({ONE_WAY})", TWO_WAY: f"error of two columns ({TWO_WAY})"}
 """Measures as `headwater.evaluate` calls them, and as statisticians do."""
-POOR = {W1: 0.1, ONE_WAY: 0.2}
+POOR = {W1: 0.1, ONE_WAY: 0.2, SHARES: 0.1}
 """Errors from which on a release says little: a tenth of the width of the columns; a fifth of the records misplaced."""
 
 
@@ -76,11 +78,10 @@ class ExpectedError:
     upper
         What nine of ten cases stayed below.
     measure
-        Which distance this is: ``"W1"``, or ``"two-way total variation"``, the mean over all pairs of columns of the
-        total variation between the marginals.
+        Which distance this is: ``"W1"``, or ``"largest error of a share in a column"``, the mean over all columns.
     parts
-        The same two numbers for parts of the release, by name: ``"one-way"`` is the mean over all columns,
-        ``"column NAME"`` one column by itself.
+        The same two numbers for parts of the release, by name: ``"column NAME"`` is the largest error of the share of
+        a value or of any range of a column, ``"W1 NAME"`` its W1 in standard deviations of the column.
     """
 
     typical: float
@@ -212,6 +213,9 @@ class ErrorModel(Protocol):
 
 class Around(Protocol):
     """Draws truths near a release, which a model's ``around(measured, schema, rows)`` makes if it has that."""
+
+    def truth(self, rng: np.random.Generator) -> Points:
+        """Records of one truth, in the order in which they arrived."""
 
     def __call__(self, rng: np.random.Generator) -> tuple[Points, Points]:
         """Records of one truth, and as many of the model that was fitted to it when it was measured again."""

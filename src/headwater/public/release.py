@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headwater.public import files
+from headwater.public import files, measurements
 from headwater.public import protocol as registry
 from headwater.public.answers import Answers, AnswerTable, By, Where
 from headwater.public.budget import Guarantee
@@ -34,6 +34,7 @@ from headwater.public.protocol import (
     Model,
     State,
 )
+from headwater.public.replicates import expected_error
 from headwater.public.schema import schema_from_dict
 from headwater.public.tables import TABLE_KINDS
 from headwater.public.where import sample_where
@@ -187,8 +188,14 @@ class Release:
         return facts_of(self) if self.published is None else self.published
 
     def expected_error(self) -> ExpectedError:
-        """How far this release is likely to be from the data, in W1, from public numbers only."""
-        return self.model.expected_error()
+        """How far this release is likely to be from the data, as a whole and column by column, from public numbers."""
+        return self._expected
+
+    @cached_property
+    def _expected(self) -> ExpectedError:
+        if self.published is not None:
+            return expected_of(dict(self.published))
+        return expected_error(self.model, self.measured, self.schema)
 
     def points(self) -> Points:
         """The synthetic data set, a new array of shape ``(t, d)``; the same numbers every time.
@@ -406,6 +413,7 @@ class Release:
         """
         facts = self.facts
         model, arrays = self.model.state()
+        measured, counts = measurements.to_state(self.measured, facts.noise)
         header = {
             "t": facts.t,
             **facts.guarantee.to_dict(),
@@ -416,8 +424,9 @@ class Release:
             "seed": self.seed,
             "kind": self.kind,
             **model,
+            **measured,
         }
-        files.write(path, _BANNER, header, arrays, mode=0o644)
+        files.write(path, _BANNER, header, {**arrays, **counts}, mode=0o644)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Release:
@@ -440,7 +449,8 @@ class Release:
             files.need(type(seed) is int and 0 <= seed <= _SEED, "seed")
             files.need(kind is None or (not isinstance(facts.schema, UnitCube) and kind in TABLE_KINDS), "kind")
             model = registry.model(facts.mechanism).restore(header, arrays, facts.schema, facts.t - start)
-            return Release(facts, start, model, seed, kind)
+            measured = measurements.of_state(header, arrays, facts.mechanism, facts.schema)
+            return Release(facts, start, model, seed, kind, measured=measured)
 
     def __str__(self) -> str:
         cube = isinstance(self.schema, UnitCube)

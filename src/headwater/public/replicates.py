@@ -7,6 +7,7 @@ randomness, so it costs nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from headwater.public.marginals.codes import FINEST, Coder, coders
 from headwater.public.partition import Floats, Integers, Points
-from headwater.public.protocol import AnySchema, Around, Model
+from headwater.public.protocol import SHARES, AnySchema, Around, ExpectedError, Model
 
 COUNT = 15
 """How many truths are drawn."""
@@ -52,6 +53,69 @@ def replicate(model: Model, measured: Any, schema: AnySchema) -> Replicates | No
         truth, fit = around(np.random.default_rng([records, number]))
         truths[number], fits[number] = truth.T, fit.T
     return Replicates(truths, fits)
+
+
+DRAWS, DRAWN = 8, 1 << 14
+"""Truths that `expected_error` draws, and records of each at most."""
+RARE = 1.5
+"""Deviations of truths above their mean that nine in ten stay below."""
+POINTS = 512
+"""Quantiles that W1 is computed from."""
+
+
+def expected_error(model: Model, measured: Any, schema: AnySchema) -> ExpectedError:  # noqa: ANN401 - as above
+    """How far truths near a release are from it, without fitting again: so it takes little time.
+
+    The parts are the largest error of the share of a value or of any range of a column, and its W1 in deviations.
+    """
+    make, whole = getattr(model, "around", None), model.expected_error()
+    rows = min(model.records, DRAWN)
+    if make is None or measured is None or not rows:
+        return whole
+    around, fitted = make(measured, schema, rows), model.sample(rows, 0)
+    known, found = [_Marginal(fitted[:, c], one) for c, one in enumerate(coders(schema))], list[Floats]()
+    for number in range(DRAWS):
+        truth = around.truth(np.random.default_rng([rows, number]))
+        found.append(np.array([one.far(truth[:, column]) for column, one in enumerate(known)]))
+    errors = np.array(found)
+    typical, upper = errors.mean(0), np.minimum(errors.mean(0) + RARE * errors.std(0, ddof=1), (1, np.inf))
+    names = getattr(schema, "names", None) or [f"x{axis}" for axis in range(schema.dimension)]
+    parts = dict(whole.parts)
+    for name, one, low, high in zip(names, known, typical.tolist(), upper.tolist(), strict=True):
+        parts[f"column {name}"] = low[0], high[0]
+        if one.deviation > 0:
+            parts[f"W1 {name}"] = low[1], high[1]
+    if not math.isnan(whole.typical):
+        return ExpectedError(whole.typical, whole.upper, whole.measure, parts)
+    return ExpectedError(float(typical[:, 0].mean()), float(upper[:, 0].mean()), SHARES, parts)
+
+
+class _Marginal:
+    """One column of a release."""
+
+    def __init__(self, places: Floats, coder: Coder) -> None:
+        self.coder, self.rows = coder, len(places)
+        self.sorted, self.gone = self._split(places)
+        self.deviation = float(self.sorted.std()) if coder.coding.ordered and len(self.sorted) else 0.0
+
+    def _split(self, places: Floats) -> tuple[Floats, float]:
+        there = places < 0.5 if self.coder.axis.missing else np.ones(len(places), dtype=np.bool_)
+        return np.sort(places[there]), 1 - float(there.mean())
+
+    def far(self, places: Floats) -> tuple[float, float]:
+        """The largest error of a share, and W1 in deviations."""
+        other, gone = self._split(places)
+        every = np.unique(np.concatenate([self.sorted, other]))
+        upper = [np.searchsorted(one, every, side="right") / self.rows for one in (self.sorted, other)]
+        apart = np.concatenate([[0.0], upper[0] - upper[1]])
+        if not self.coder.coding.ordered:
+            return max(float(np.abs(np.diff(apart)).max(initial=0)), abs(gone - self.gone)), 0.0
+        most = max(float(apart.max() - apart.min()), abs(gone - self.gone))
+        if not (self.deviation and len(other)):
+            return most, 0.0
+        at = (np.arange(POINTS) + 0.5) / POINTS
+        mine, yours = (one[(at * len(one)).astype(np.int64)] for one in (self.sorted, other))
+        return most, float(np.abs(mine - yours).mean()) / self.deviation
 
 
 # ---- fresh noise

@@ -36,12 +36,6 @@ def test_all_that_is_expected_is_measured_when_it_has_arrived() -> None:
     assert hw.Synthesizer.from_bytes(synth.to_bytes()).expect == synth.expect == EXPECT
 
 
-def test_a_release_of_the_expected_number_has_a_smaller_expected_error() -> None:
-    """Just before a power of two; nine tenths are enough here, where a half is usual."""
-    found = [start(expect, 1.0, 8000).release().expected_error().parts["one-way"][0] for expect in (None, 8000)]
-    assert found[1] < 0.9 * found[0]
-
-
 @pytest.mark.parametrize("expect", [1, 50, 900, 100_000])
 def test_every_record_costs_at_most_epsilon(expect: int) -> None:
     synth = start(expect)

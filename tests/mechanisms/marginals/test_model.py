@@ -17,6 +17,7 @@ from headwater.public.marginals.measured import Measured, NoisyTable
 from headwater.public.marginals.model import MODEL, MarginalsModel
 from headwater.public.marginals.predict import LogLinear
 from headwater.public.numbers import Integer, Number
+from headwater.public.replicates import expected_error
 from headwater.public.schema import Schema
 
 SCHEMA = Schema(
@@ -145,9 +146,11 @@ def test_small_schemas_work(schema: Schema | UnitCube) -> None:
         NoisyTable((c,), 0, 64, (edges[c],), np.array([64 - 10 * len(edges[c]), 20])[: len(edges[c])], 2.0, 8.0)
         for c in range(columns)
     ]
-    model = MODEL.fit(Measured(100, 0, 1.0, codings(schema), tuple(tables)), schema, 0)
+    measured = Measured(100, 0, 1.0, codings(schema), tuple(tables), schema)
+    model = MODEL.fit(measured, schema, 0)
     assert model.points(0).shape == (100, columns)
-    assert 0 <= model.expected_error().typical <= model.expected_error().upper <= 1
+    expected = expected_error(model, measured, schema)
+    assert 0 <= expected.typical <= expected.upper <= 1
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ TIMES = 8
 """Parts of a release between which it is seen how far columns move."""
 MOVING = 1.0
 """How much of that cannot be foreseen."""
-INSIDE = (0.3, 1.5)
+INSIDE = (0.2, 2.2)
 """How much of the dependence between bins goes on inside them."""
 
 _GRID = np.linspace(1e-4, 1 - 1e-4, 2001)
