@@ -323,9 +323,7 @@ class Topic:
         try:
             about = self._consumer.list_topics(self.name, timeout=self._timeout)
         except self._kafka.KafkaException as error:
-            self.trouble = str(error.args[0].name() if error.args else "")
-            if not self._offsets.next:
-                time.sleep(self._poll)
+            self._say(error)
             return None
         if about.cluster_id:
             self._offsets.check_id("cluster", about.cluster_id)
@@ -336,6 +334,11 @@ class Topic:
             return None  # not there yet
         return sorted(found.partitions)
 
+    def _say(self, error: Exception) -> None:
+        self.trouble = error.args[0].name() if error.args and hasattr(error.args[0], "name") else type(error).__name__
+        if not self._offsets.next:
+            time.sleep(self._poll)
+
     def _look(self) -> None:
         """Find new partitions, and read them from their beginning."""
         found = self.partitions()
@@ -345,13 +348,20 @@ class Topic:
         if "topic_id" in self._offsets.ids and not self._check_id():  # whoever never said it is not waited for
             self.trouble = "the brokers do not say which topic this is"
             return
-        self._looked = time.monotonic()
         self._offsets.check_partitions(found)
         new = [partition for partition in found if partition not in self._offsets.next]
-        for partition in new:
-            place = self._kafka.TopicPartition(self.name, partition)
-            low, _ = self._consumer.get_watermark_offsets(place, timeout=self._timeout)
-            self._offsets.begin(partition, low)
+        first = [self._kafka.TopicPartition(self.name, partition, self._kafka.OFFSET_BEGINNING) for partition in new]
+        try:  # not by `get_watermark_offsets`, which gives the end as the beginning where it has asked a second time
+            found_first = self._consumer.offsets_for_times(first, timeout=self._timeout) if new else []
+            for place in found_first:
+                if place.error is not None or place.offset < 0:
+                    raise self._kafka.KafkaException(place.error or self._kafka.KafkaError._NO_OFFSET)
+        except self._kafka.KafkaException as error:  # its leader has just changed, for instance
+            self._say(error)
+            return
+        self._looked = time.monotonic()
+        for place in found_first:
+            self._offsets.begin(place.partition, place.offset)
         if new or not self._consumer.assignment():
             self._consumer.assign([self._kafka.TopicPartition(self.name, *at) for at in self._offsets.next.items()])
 

@@ -1,5 +1,6 @@
 """Topics, on the mock cluster that librdkafka has built in: the real protocol on loopback."""
 
+import ctypes
 import json
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import confluent_kafka
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -475,3 +477,29 @@ def test_bad_messages_follow_the_policy(tmp_path: Path) -> None:
         take(run, batch, "json", "null")
         assert (run.t, run.tally.bad) == (4, 2)
         assert run.position(POSITION)["offsets"] == {"0": 4}
+
+
+@pytest.mark.parametrize("code", [6, 56])
+def test_a_partition_whose_leader_has_just_changed_is_read_from_its_beginning(tmp_path: Path, code: int) -> None:
+    """Where the library asks a second time for the offsets of a partition, it may take the last one for the first."""
+    inside = list((Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs").glob("librdkafka*"))
+    if not inside:
+        pytest.skip("the library is not in the package")
+    library = ctypes.CDLL(str(inside[0]))
+    for name in ("conf_new", "new", "mock_cluster_new", "mock_cluster_bootstraps"):
+        getattr(library, f"rd_kafka_{name}").restype = ctypes.c_void_p
+    handle = ctypes.c_void_p(library.rd_kafka_new(0, ctypes.c_void_p(library.rd_kafka_conf_new()), None, 0))
+    brokers = ctypes.c_void_p(library.rd_kafka_mock_cluster_new(handle, 2))
+    address = ctypes.string_at(library.rd_kafka_mock_cluster_bootstraps(brokers)).decode()
+    library.rd_kafka_mock_topic_create(brokers, b"trips", 2, 1)
+    writer = Producer({"bootstrap.servers": address, "log_level": 0})
+    for number in range(20):
+        writer.produce("trips", value=b'{"x": 0.5, "kind": "a"}', partition=number % 2)
+    assert writer.flush(20) == 0
+    list_offsets = ctypes.c_int16(2)
+    library.rd_kafka_mock_push_request_errors_array(brokers, list_offsets, ctypes.c_size_t(1), (ctypes.c_int * 1)(code))
+    with open_run(tmp_path) as run, Topic(address, "trips", poll_seconds=0.1, options={"log_level": 0}) as topic:
+        read(topic, run, 20)
+    del writer
+    library.rd_kafka_mock_cluster_destroy(brokers)
+    library.rd_kafka_destroy(handle)
