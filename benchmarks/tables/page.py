@@ -138,12 +138,14 @@ def _overview(numbers: Numbers) -> str:
     head = [
         "table",
         "t",
-        *(f"{method}: {of}" for method in ("plain", "expecting t", "with δ") for of in ("one", "two")),
+        *(f"{method}: {of}" for method in ("before", "plain", "expecting t", "with δ") for of in ("one", "two")),
     ]
     rows = []
     for name in READERS:
         ratios = [
-            numbers.ratio(m, name, of) for m in (PLAIN, EXPECTING, WITH_DELTA) for of in (ONE_COLUMN, TWO_COLUMNS)
+            numbers.ratio(m, name, of)
+            for m in (BEFORE, PLAIN, EXPECTING, WITH_DELTA)
+            for of in (ONE_COLUMN, TWO_COLUMNS)
         ]
         if not any(ratios) and name not in SEALED:
             continue
@@ -160,6 +162,8 @@ def _questions(numbers: Numbers) -> str:
             ratios = numbers.over(names, PLAIN, (one,))
             cells += [_shown(_geometric(ratios.values())), _shown(max(ratios.values()))] if ratios else ["", ""]
         ours = [error for name in READERS if (error := numbers.errors(PLAIN, name).get(one)) is not None]
+        if not ours:
+            continue
         rows.append([title, number(mean(ours), 2) if ours else "", *cells])
     head = ["question", "mean error", "ratio", "worst", "sealed: ratio", "worst"]
     return markdown(head, rows, "lr")
@@ -176,7 +180,8 @@ def _narrow(numbers: Numbers, auto: dict[str, str]) -> str:
 def _aim(numbers: Numbers) -> str:
     lines = []
     for name in AIM:
-        one, two = (numbers.ratio(PLAIN, name, of, ("aim 16",)) for of in (ONE_COLUMN, TWO_COLUMNS))
+        ours = PLAIN if numbers.errors(PLAIN, name) else BEFORE
+        one, two = (numbers.ratio(ours, name, of, ("aim 16",)) for of in (ONE_COLUMN, TWO_COLUMNS))
         said = "AIM did not end" if one is None or two is None else f"{one:.2f} (one column), {two:.2f} (two columns)"
         lines.append(f"- Headwater over AIM, 16 bins, on {name}: {said}.\n")
     return "".join(lines)

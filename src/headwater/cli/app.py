@@ -123,7 +123,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     bad_rows: BadRows = None,
 ) -> None:
-    """Compare a synthetic table with the real one: each column and pair, range queries, dependence, W1.
+    """Compare a synthetic table with the real one: columns, pairs, and answers to kinds of questions.
 
     What it prints is computed from the real data and is NOT PRIVATE. A folder of a release stands for its table,
     and is compared with the records that it is about; if there are fewer, a warning comes first.
@@ -145,7 +145,7 @@ def evaluate(
         out.print_json(json.dumps(found.to_dict()), ensure_ascii=True)
     else:
         for line in str(found).splitlines():
-            say(line, "bold red" if line.startswith(("NOT PRIVATE", "TOO FEW", "BOUNDS CUT")) else "")
+            say(line, "bold red" if line.startswith(("NOT PRIVATE", "TOO FEW", "BOUNDS CUT", "STEPS CHANGE")) else "")
 
 
 @reports_errors

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluation.axes import column_axes
+from headwater.evaluation.bars import Bars
 from headwater.evaluation.yardstick import Table, table_of
 from headwater.public.budget import Guarantee
 from headwater.public.folder import facts_of
@@ -27,6 +28,8 @@ WINDOW = 1000
 """The window that is shown against everything, in records."""
 
 HTML = "text/html; charset=utf-8"
+GROWN = 1.25
+"""Error bars are made anew when there are so many times as many records."""
 _DOTS = 59  # releases on the line of growth
 _DRAWN = 200_000  # synthetic records that pictures are drawn from, at most
 _SHARED, _OWN = "headwater.report", "headwater.service"
@@ -49,7 +52,9 @@ class LivePage:
     def __init__(self, name: str, releases: Releases) -> None:
         self._name, self._releases = name, releases
         self._cuts: Cuts | None = None
-        self._cut_at = 0
+        self._cut_at, self._judged_at = 0, 0
+        self._whiskers: list[list[float]] | None = None
+        self._quality: dict[str, Any] | None = None
         self._made: tuple[tuple[int, int], bytes] = ((-1, -1), b"")
 
     async def json(self, client: str) -> bytes:
@@ -83,6 +88,7 @@ class LivePage:
     def _make(self, release: Release, recent: Release | None) -> bytes:
         table, cuts = _drawn(release), self._cuts
         if cuts is None or release.t >= 2 * self._cut_at:  # which pairs and categories are drawn
+            self._judged_at = 0
             columns = column_axes(release.schema)
             cuts = Cuts.choose(columns, choose_pairs(columns, table), table)
             self._cuts, self._cut_at = cuts, release.t
@@ -97,7 +103,11 @@ class LivePage:
         others = [one for one in history if one.card["t"] != release.t]
         line = sorted([*others, now], key=lambda one: int(one.card["t"]))
         columns = column_axes(release.schema)
-        made = Page(cuts, len(times), line, list[Counts](counts), quality=quality(columns, table, None, None, None))
+        if release.t >= GROWN * self._judged_at:  # replicates take seconds
+            bars = Bars.of(release)
+            self._quality, self._judged_at = quality(columns, table, bars, quick=True), release.t
+            self._whiskers = None if bars is None else cuts.whiskers(bars)
+        made = Page(cuts, len(times), line, list[Counts](counts), whiskers=self._whiskers, quality=self._quality)
         rows = texts(release.schema, release.model.sample(min(ROWS, len(release)), release.seed))
         made.sample = {"columns": [column.name for column in columns], "synthetic": rows}
         page = made.to_dict() | {"current": line.index(now)}

@@ -33,9 +33,10 @@ const around = (value, half, digits) => `${value.toFixed(digits)}${half === null
 function drawQuality(quality, real) {
   byId("quality").hidden = !quality || !(quality.questions.length || quality.correlations.length);
   if (byId("quality").hidden) return;
-  listing("questions", ["Question", ["Expected error"], ["95 % below"], ["Error"], ["95 % below"], ["Bars held"]],
-    quality.questions.map((q) => [q.kind, ...(q.expected ?? [null, null]), ...(q.measured ?? [null, null]), known(q.held, percent)]));
-  listing("worst-columns", ["Column", ["Expected error"], ["Error of a share"], ["Expected W1"], ["W1"]],
+  const both = (errors) => known(errors, ([mean, rare]) => `${mean}, ${rare}`);
+  listing("questions", ["Question", ["Expected error"], ["Error"], ["Bars held"]], quality.questions.map((q) => [q.kind, both(q.expected), both(q.measured), known(q.held, percent)]),
+    "The mean, and what 95 % of the errors are below.");
+  listing("worst-columns", ["Column", ["Expected"], ["Error of a share"], ["Expected"], ["W1"]],
     quality.columns.map((c) => [breakable(c.name), known(c.expected, percent), known(c.share, percent), deviations(c.expected_w1), deviations(c.w1)]));
   listing("worst-pairs", ["Pair", ["Error of a share"]], quality.pairs.map((p) => [[...breakable(p.x), " × ", ...breakable(p.y)], percent(p.share)]),
     quality.pairs_total > quality.pairs.length ? `The worst ${quality.pairs.length} of ${whole(quality.pairs_total)} pairs.` : "");
