@@ -16,7 +16,7 @@ from headwater.cli.exit_codes import Exit
 from headwater.public.files import FileRefusedError
 from headwater.run.frames import framed, read_frames
 from headwater.run.lock import StoreError
-from headwater.run.run import read_state
+from headwater.run.restore import read_state
 from headwater.run.state import BANNER, State
 from tests.fuzz import seeds
 from tests.fuzz.mutate import mutate_bytes, mutate_value

@@ -20,7 +20,7 @@ from headwater.cli.exit_codes import Exit
 from headwater.public.folder import read_card
 from headwater.public.schema import schema_from_dict
 from headwater.run.lock import StateDamagedError
-from headwater.run.run import read_state
+from headwater.run.restore import read_state
 from headwater.run.state import State
 from headwater.secret.batch import Batch
 from headwater.secret.read.sample import sample_of

@@ -20,7 +20,7 @@ from headwater.public.folder import read_card
 from headwater.public.laws import rho_for
 from headwater.run import FolderSink, Run, RunConfig
 from headwater.run.lock import StoreError
-from headwater.run.run import read_state
+from headwater.run.restore import read_state
 from headwater.secret import people as people_module
 from headwater.secret.mechanism import mechanism_class
 from headwater.secret.people import People

@@ -15,7 +15,7 @@ import headwater as hw
 from headwater.public import protocol as registry
 from headwater.run import FolderSink, Published, Run, feed
 from headwater.run.lock import StateCopiedError, StoreError
-from headwater.run.run import read_state
+from headwater.run.restore import read_state
 from headwater.secret.batch import Batch
 from headwater.secret.read.source import open_source
 from tests.support.kept_runs import SCHEMA, VALUES, kill, one_file, open_run, tables, take

@@ -20,7 +20,7 @@ from headwater.public.schema import Schema, schema_from_dict
 from headwater.public.tally import Tally
 from headwater.run.lock import StateInUseError
 from headwater.run.measured import BANNER, Moment, measured_beside, status_of
-from headwater.run.run import read_state
+from headwater.run.restore import read_state
 from headwater.run.state import is_state
 from headwater.synthesizer import Synthesizer
 

@@ -7,8 +7,6 @@ anew spends ε anew.
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,22 +14,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from headwater.public.protocol import Span
 from headwater.public.release import Release
-from headwater.public.tally import BadRow, Tally, policy_of, row_texts, stated
+from headwater.public.tally import Tally, policy_of, row_texts, stated
 from headwater.run.config import RunConfig, Schedule
-from headwater.run.frames import append
-from headwater.run.lock import COPIED, StateCopiedError, StoreError, damaged, plain_errors
-from headwater.run.measured import MeasuredFile, all_kept, frames, measured_beside
+from headwater.run.lock import COPIED, StateCopiedError, StoreError, damaged
+from headwater.run.measured import MeasuredFile, measured_beside
+from headwater.run.restore import TALLY, check_windows, closed_after_an_error, from_state, quarantined, tally_of
 from headwater.run.sink import Published, Sink, newest
 from headwater.run.state import State
 from headwater.secret.batch import Batch
-from headwater.secret.held import cut
+from headwater.secret.held import between
 from headwater.secret.noise import warn_of_seed
 from headwater.secret.read.batch import Batch as Lines
 from headwater.synthesizer import Synthesizer
 
-_OWN = TALLY, QUARANTINE, POLICY, READING = "tally", "quarantine", "bad_rows", "reading"
+QUARANTINE, POLICY, READING = "quarantine", "bad_rows", "reading"
+_OWN = TALLY, QUARANTINE, POLICY, READING
 """Names under which a run keeps what it says of bad rows, beside the positions of sources."""
 
 
@@ -128,7 +126,7 @@ class Run:
         """
         how = sink, schedule, windows or {}
         if state is not None and state.exists():
-            with _closed_after_an_error(State.open(state, allow_copy=allow_copy)) as found:
+            with closed_after_an_error(State.open(state, allow_copy=allow_copy)) as found:
                 if found.t or found.releases() or config.matches(found.config):
                     config.refuse_other(state, found.config)
                     run = cls(found, *how)._going_on(allow_copy=allow_copy)
@@ -138,7 +136,7 @@ class Run:
                 state.unlink()  # a run that never took a record
                 found.close()
         synth = config.synthesizer()
-        _check_windows(synth, how[2])
+        check_windows(synth, how[2])
         for place in (sink, *how[2].values()):
             place.begin(synth.run_id)
         if state is None:
@@ -146,7 +144,7 @@ class Run:
         if (measured := measured_beside(state)).exists():  # never written over, for its state may come back
             problem = "this was measured by a run whose state is not next to it any more"
             raise StoreError(measured, problem, "move it to where that state is, or remove it if that state is gone")
-        with _closed_after_an_error(State.create(state, config.to_dict(), synth.to_bytes())) as found:
+        with closed_after_an_error(State.create(state, config.to_dict(), synth.to_bytes())) as found:
             return cls(found, *how)
 
     @classmethod
@@ -165,7 +163,7 @@ class Run:
         allow_copy
             Whether the state may be a copy or an older backup: no other run may continue from it.
         """
-        with _closed_after_an_error(State.open(state, allow_copy=allow_copy)) as found:
+        with closed_after_an_error(State.open(state, allow_copy=allow_copy)) as found:
             run = cls(found, sink, Schedule(), {})
             run._journal_stays = found.has_journal
             return run._going_on(allow_copy=allow_copy)
@@ -174,7 +172,7 @@ class Run:
         """The same, after every check before the first record."""
         if self._state.config.get("seed") is not None:
             warn_of_seed(3)
-        _check_windows(self.synth, self.windows)
+        check_windows(self.synth, self.windows)
         sinks = self.sink, *self.windows.values()
         if not allow_copy:
             self._refuse_older(sinks)
@@ -230,7 +228,7 @@ class Run:
     def _read(self) -> MeasuredFile:
         """Read from the state the synthesizer of the last snapshot, and what is to be counted on top of it."""
         assert self._state.path is not None  # noqa: S101 - only then is it forgotten
-        synth, self._pending = _from_state(self._state)
+        synth, self._pending = from_state(self._state)
         measured = MeasuredFile(measured_beside(self._state.path), synth.run_id, self._state.noted("measured"))
         synth.know(measured.kept)  # and is never measured again
         measured.kept = {}  # the synthesizer drops what no release needs any more
@@ -252,7 +250,7 @@ class Run:
     @property
     def tally(self) -> Tally:
         """How many rows were bad, and how many values were clipped, unlisted or missing. Secret: there is no noise."""
-        return _tally(self._state, self.synth)
+        return tally_of(self._state, self.synth)
 
     @property
     def quarantine(self) -> Path | None:
@@ -385,7 +383,7 @@ class Run:
             first, batch = self._pending[0]
             try:
                 if synth.t < first + batch.records:  # an interrupt may have come just after they were counted
-                    synth.take(_between(first, batch, synth.t, end))
+                    synth.take(between(first, batch, synth.t, end))
             except (TypeError, ValueError) as error:
                 path = self._state.path
                 raise (damaged(path, "its journal does not hold records") if path else error) from error
@@ -555,74 +553,7 @@ class Run:
         return there or sink.publish(release, self.run_id)
 
 
-def read_state(path: Path) -> tuple[Synthesizer, Tally]:
-    """The synthesizer of a run that has stopped, and its tally, to look at: nothing is measured with it."""
-    with State.open(path, observe=True) as state:
-        synth, journal = _from_state(state)
-        synth.know(all_kept(frames(measured_beside(state.path or path))))
-        try:
-            for _, batch in journal:
-                synth.take(batch)
-        except (TypeError, ValueError) as error:
-            raise damaged(path, "its journal does not hold records") from error
-        return synth, _tally(state, synth)
-
-
-def _from_state(state: State) -> tuple[Synthesizer, list[tuple[int, Batch]]]:
-    t, data, journal = state.load()
-    synth = Synthesizer.from_bytes(data)
-    if synth.t != t:
-        raise damaged(state.path or Path(), "its snapshot is of another time than it says")
-    return synth, journal
-
-
-def _tally(state: State, synth: Synthesizer) -> Tally:
-    kept = state.position(TALLY)  # nothing is kept as long as all records are good
-    return (Tally.from_dict(kept) if kept else Tally(synth.t)).with_capped(synth.capped, synth.t)
-
-
-def _between(first: int, batch: Batch, start: int, end: int) -> Batch:
-    """The records of a batch from number ``start`` on, before number ``end``; all if they are to be taken at once."""
-    if batch.until is not None or (start <= first and first + batch.records <= end):
-        if start > first:
-            raise ValueError("a part of records that were counted to be taken at once")
-        return batch
-    parts = cut(batch, first, lambda number: Span(start, end) if number >= start else Span(first, start))
-    return next(Batch(part.rows, part.counts) for part in parts if part.start == start)
-
-
 def _own(position: Mapping[str, Any] | None) -> dict[str, Any]:
     if names := [name for name in _OWN if name in (position or {})]:
         raise ValueError(f"the run itself keeps something under {names[0]!r}: give the position another name")
     return dict(position or {})
-
-
-def quarantined(path: Path, rows: Sequence[BadRow], t: int, size: int) -> int:
-    """Bring bad rows to the disk behind the first ``size`` bytes of their file; how long it is then."""
-    lines = []
-    for bad in rows:
-        said = {"record": t + bad.row + 1, "file": bad.error.file, "line": bad.error.line}
-        said |= {"column": bad.error.column, "problem": bad.error.problem, "text": bad.text}
-        lines.append(json.dumps(said) + "\n")
-    data = "".join(lines).encode()
-    with plain_errors(path), open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b") as file:
-        os.fchmod(file.fileno(), 0o600)
-        append(file.fileno(), size, data)
-    return size + len(data)
-
-
-@contextmanager
-def _closed_after_an_error(state: State) -> Iterator[State]:
-    try:
-        yield state
-    except BaseException:
-        state.close()
-        raise
-
-
-def _check_windows(synth: Synthesizer, windows: Mapping[int, Sink]) -> None:
-    for last in windows:
-        if last < 1:
-            raise ValueError(f"a window must hold at least 1 record, not {last}")
-    if windows and not synth.has_windows:
-        raise ValueError(f"mechanism={synth.mechanism!r} has no windows; leave them out, or choose another mechanism")

@@ -41,6 +41,16 @@ def cut(batch: Batch, t: int, bucket: Callable[[int], Span]) -> Iterator[Part]:
         t = end
 
 
+def between(first: int, batch: Batch, start: int, end: int) -> Batch:
+    """The records of a batch from number ``start`` on, before number ``end``; all if they are to be taken at once."""
+    if batch.until is not None or (start <= first and first + batch.records <= end):
+        if start > first:
+            raise ValueError("a part of records that were counted to be taken at once")
+        return batch
+    parts = cut(batch, first, lambda number: Span(start, end) if number >= start else Span(first, start))
+    return next(Batch(part.rows, part.counts) for part in parts if part.start == start)
+
+
 @dataclass(frozen=True, eq=False)
 class Held:
     """All records of an open slow bucket."""
