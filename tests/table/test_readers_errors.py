@@ -100,9 +100,11 @@ JSON_ERRORS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("form", "name"), [*(("csv", one) for one in CSV_ERRORS), *(("jsonl", x) for x in JSON_ERRORS)]
-)
+ERRORS = [("csv", name, *said) for name, said in CSV_ERRORS.items()]
+ERRORS += [("jsonl", name, *said) for name, said in JSON_ERRORS.items()]
+
+
+@pytest.mark.parametrize(("form", "name", "text", "line", "column", "match"), ERRORS)
 @pytest.mark.parametrize("block_bytes", [32, 1 << 22])
 def test_errors_name_line_and_column(
     tmp_path: Path, form: str, name: str, text: str, line: int, column: str | None, match: str, block_bytes: int
