@@ -42,7 +42,9 @@ def plain_name(name: str) -> str:
 
 
 def stem_of(name: str) -> tuple[str, str]:
-    stem, ending = os.path.splitext(plain_name(name))
+    stem, ending = os.path.splitext(name)
+    if ending.lower() in _COMPRESSIONS:
+        stem, ending = os.path.splitext(stem)
     return (stem + ending, "") if ending[1:2].isdigit() else (stem, ending)
 
 
