@@ -49,6 +49,8 @@ class Source:
         """Whether it reads standard input or a pipe, where what was read and not taken is gone."""
         self.reading: Mapping[str, Any] | None = None
         """What is in force of what a schema may declare about files, if it is known."""
+        self.complete = not options.follow and not self.piped
+        """Whether it ends by itself and reading never waits for a writer: all of it is files, and none is followed."""
         self.stopped = False
         """Whether `stop` was called."""
         self.pending: Position | None = None
@@ -60,11 +62,6 @@ class Source:
         elif not self._files.look() and not options.follow:
             raise TableError("no files in this folder", "name a folder with files", file=self._files.given)
         self._batches = self._run()
-
-    @property
-    def complete(self) -> bool:
-        """Whether it ends by itself and reading never waits for a writer: all of it is files, and none is followed."""
-        return not self._options.follow and not self.piped
 
     @property
     def unfinished(self) -> int:
