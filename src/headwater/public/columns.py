@@ -73,11 +73,8 @@ class Read(NamedTuple):
         """The same with one value for each row."""
         if self.codes is None:
             return self
-        bad = dict[int, TableError]()
-        if self.bad:
-            rows = np.flatnonzero(np.isin(self.codes, list(self.bad))).tolist()
-            bad = {row: self.bad[int(self.codes[row])] for row in rows}
-        return Read(self.numbers[self.codes], None if self.missing is None else self.missing[self.codes], bad)
+        gone = None if self.missing is None else self.missing[self.codes]
+        return Read(self.numbers[self.codes], gone, _rows_of(self.bad, self.codes))
 
     def coded(self, codes: Integers) -> Read:
         """These values for rows that name them; −1 is a missing value."""
@@ -178,9 +175,9 @@ class Column(ABC):
             return None
         return np.asarray((numbers < low) | (numbers > high))
 
-    def off(self, numbers: Array) -> Flags | None:
-        """Which numbers count as another one because of a declared step; None if there is no step."""
-        return None if self.stride == 1 else np.asarray((numbers - self.limits[0]) % self.stride != 0)
+    def off(self, numbers: Array, fitted: Array) -> Flags | None:
+        """Which numbers count as another one because of a declared step, or are clipped; None if there is no step."""
+        return None if self.stride == 1 else np.asarray(fitted * self.stride + self.limits[0] != numbers)
 
     def fit(self, numbers: Array) -> Array:
         """Numbers as `Axis.place` takes them; those that are `beyond` as the value that stands for them."""
@@ -299,13 +296,14 @@ class Column(ABC):
                 flags[self.cut] = cut
             else:
                 wrong |= {row: _outside(numbers[row] < self.limits[0]) for row in np.flatnonzero(cut).tolist()}
-        if (off := self.off(numbers)) is not None:
+        found = self.fit(numbers)
+        if (off := self.off(numbers, found)) is not None:
             off[list(wrong)] = False
             flags["rounded"] = off if cut is None else off & ~cut
-        points = self.axis.place(self.fit(numbers), gone)
+        points = self.axis.place(found, gone)
         if codes is not None:
-            points, flags = points[codes], {kind: found[codes] for kind, found in flags.items()}
-            wrong = dict(Read(numbers, None, wrong, codes).rows().bad)
+            points, flags = points.take(codes), {kind: found[codes] for kind, found in flags.items()}
+            wrong = _rows_of(wrong, codes)
         return points, {kind: int(np.count_nonzero(found)) for kind, found in flags.items() if found.any()}, wrong
 
     def encode(self, series: object) -> Points:
@@ -403,6 +401,12 @@ class Bounded(Column):
         self.check()
         low, high = (getattr(self, name) for name in self.required)
         return low, high
+
+
+def _rows_of(bad: Mapping[int, TableError], codes: Integers) -> dict[int, TableError]:
+    """What is wrong with rows that hold bad values."""
+    rows = np.flatnonzero(np.isin(codes, list(bad))).tolist() if bad else []
+    return {row: bad[int(codes[row])] for row in rows}
 
 
 def _outside(below: bool) -> TableError:

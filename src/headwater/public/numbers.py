@@ -241,7 +241,7 @@ class Number(WrittenNumber):
         """Which numbers lie beyond a bound; where a logarithmic scale has no place for 0, it is the lower one."""
         return super().beyond(np.where(numbers == 0, self.limits[0], numbers) if self.scale == "log" else numbers)
 
-    def off(self, numbers: Array) -> Flags | None:
+    def off(self, numbers: Array, fitted: Array) -> Flags | None:
         return None if self.grid is None else self.grid.off(np.clip(numbers, *self.limits))
 
     def fit(self, numbers: Array) -> Array:

@@ -456,16 +456,19 @@ def also_open(columns: Mapping[str, Column | Derived]) -> str:
     return "".join(f"; {what} of {listed(names)} must be declared too" for what, names in needing.items())
 
 
-def check_input_format(name: object) -> None:
-    """Refuse what is none of `FORMATS`."""
-    if name not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}")
-
-
-def check_delimiter(mark: object) -> None:
-    """Refuse what cannot stand between the fields of CSV."""
-    if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0':
-        raise ValueError("delimiter must be one plain character, and neither a quote nor a line end")
+def check_reading(key: str, value: Any) -> None:  # noqa: ANN401 - of a file, or an argument
+    """Refuse what a key of `FILE_KEYS` cannot be; None says nothing."""
+    if key == "encoding":
+        encoding_of(value)
+    elif key == "input_format":
+        if value is not None and value not in FORMATS:
+            raise ValueError(f"format must be one of {', '.join(FORMATS)}")
+    elif key == "delimiter":
+        plain = isinstance(value, str) and len(value) == 1 and value.isascii() and value not in '"\r\n\0'
+        if value is not None and not plain:
+            raise ValueError("delimiter must be one plain character, and neither a quote nor a line end")
+    elif not isinstance(value, bool):
+        raise ValueError(f"{key} must be true or false")
 
 
 def encoding_of(name: object) -> str | None:
@@ -493,13 +496,9 @@ def encoding_of(name: object) -> str | None:
 def declared_options(declared: Mapping[str, Any]) -> dict[str, Any]:
     """What is declared about files, of the keys in `FILE_KEYS`; what makes no sense is refused."""
     found = {key: declared[key] for key in FILE_KEYS if declared.get(key) is not None}
-    checks = {"input_format": check_input_format, "delimiter": check_delimiter, "encoding": encoding_of}
     for key, value in found.items():
         try:
-            if key in checks:
-                checks[key](value)
-            elif not isinstance(value, bool):
-                raise ValueError(f"{key} must be true or false")
+            check_reading(key, value)
         except ValueError as error:
             raise SchemaError(str(error), f"write another {key}, or leave it out") from None
     return found

@@ -306,7 +306,6 @@ def coded(text: Any) -> tuple[Any, Integers]:  # noqa: ANN401 - arrays of pyarro
     """Texts that are different, and which of them each row has; −1 if none."""
     found = text.dictionary_encode()
     codes, gone = from_arrow(found.indices)
-    codes = codes.astype(np.int64)
     return found.dictionary, codes if gone is None else np.where(gone, -1, codes)
 
 

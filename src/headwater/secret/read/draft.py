@@ -135,11 +135,7 @@ _MOST_DECIMALS = 12  # that are proposed
 _FEW = 20  # values, below which nothing is said of them
 _GROWS = (
     "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
-    "better declare only what comes again, such as its weekday and hour (the columns below), without this one.",
-)
-_GROWING = (
-    "Grows with the file, so it says little but when a record arrived, and errors are larger than expected with it:",
-    "better leave it out, or give what comes again, such as the day of the week, as a column of its own.",
+    "better leave it out, or declare only what comes again, such as the weekday of a time (a derived column).",
 )
 _RISING = 0.9  # the correlation of values with their place in the file from which on they are taken to grow with it
 
@@ -423,7 +419,7 @@ def _judge_numbers(seen: _Draft, values: list[Any]) -> None:
     if not numbers:
         return
     if _rises(np.array([float(number) for number in in_order])):
-        seen.notes += _GROWING
+        seen.notes += _GROWS
     seen.notes += [line.format(side) for side in _far_ends(numbers) for line in _FAR]
     decimals = max(max(0, -int(number.normalize().as_tuple().exponent)) for number in numbers)
     few = len(numbers) // 20  # that are very large

@@ -12,7 +12,7 @@ from headwater.public.categories import Category
 from headwater.public.columns import Column
 from headwater.public.errors import PERSON_MISSING, TableError, listed
 from headwater.public.numbers import Number
-from headwater.public.schema import InputSchema, check_delimiter, check_input_format, encoding_of
+from headwater.public.schema import FILE_KEYS, InputSchema, check_reading
 from headwater.public.tally import check_policy
 
 DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
@@ -38,11 +38,8 @@ class Options:
 
     def __post_init__(self) -> None:
         check_policy(self.bad_rows)
-        if self.format is not None:
-            check_input_format(self.format)
-        if self.delimiter is not None:
-            check_delimiter(self.delimiter)
-        encoding_of(self.encoding)
+        for key, name in FILE_KEYS.items():
+            check_reading(key, getattr(self, name))
         for name in ("batch_rows", "block_bytes", "line_bytes", "poll_seconds"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0")
