@@ -147,7 +147,7 @@ def _overview(numbers: Numbers) -> str:
             for m in (BEFORE, PLAIN, EXPECTING, WITH_DELTA)
             for of in (ONE_COLUMN, TWO_COLUMNS)
         ]
-        if not any(ratios) and name not in SEALED:
+        if not any(ratios):
             continue
         rows.append([f"{name} (sealed)" if name in SEALED else name, f"{len(table(name)):,}", *map(_shown, ratios)])
     return markdown(head, rows, "lr")
@@ -208,28 +208,24 @@ Two and three columns, marginals over cascade, all questions (below 1 marginals 
 What was asked for; the number of places is in brackets:
 
 {judged(figure for figure in figures(found) if figure.places)}
-## The questions
-
-- **KS**: the largest difference of the shares of rows up to a value. **W1** is in standard deviations of the column.
-- **bins**: total variation on equal parts of the declared range, or on the values if there are fewer.
-- **means by group**: in standard deviations, in groups of 2 % of the rows and more.
-- **boxes**: shares of rows in 400 random boxes over two or three columns, between two of the real values.
-- **risk ratios**: logarithms, of outcomes that 1 to 10 % of the rows have.
+**KS** is the largest difference of the shares of rows up to a value, **W1** in standard deviations of the column,
+**bins** total variation on equal parts of the declared range. **Means by group** are in standard deviations, in groups
+of 2 % of the rows and more; **boxes** are shares of rows in 400 random boxes over two or three columns; **risk ratios**
+are logarithms, of outcomes that 1 to 10 % of the rows have.
 
 ## What was compared
 
-- **headwater**: `Synthesizer(…, mechanism="marginals")`; a release at any moment, for ever, all with one pure ε. With
-  `expect=t` it is planned for t records, which offline methods know; with `delta={DELTA:g}` it has their δ.
+- **headwater**: marginals; a release at any moment, all with one pure ε. With `expect=t` it is planned for t records,
+  which offline methods know; with `delta={DELTA:g}` it has their δ. **Before**: the version tuned on 16 bins.
 - **MST, AIM**: dpmm {DPMM}, δ = {DELTA:g}, one release of the whole table, one seed, given up after
   {TIME_LIMIT // 60} minutes of the processor; values even inside bins. dpmm calibrates its noise to adding or removing
   a record, Headwater to replacing one, which is up to twice as hard.
 - **histograms**: offline, pure ε; a Laplace histogram of 64 bins of each column by itself.
 
-Whole numbers and decimals are declared as such. Sealed tables were named here before any run of Headwater on them, and
-are run once; choices are made on the others. No table that could be had offline and was not used before has more
-than 36,000 rows.
+Whole numbers and decimals are declared as such. Sealed ({", ".join(SEALED)}) are tables that were named here before any
+run of Headwater on them, and are run once. They have 15,000 to 36,000 rows: none that could be had offline has more.
 
 {about}
-Flights, weather and hotels come in order of time, the other tables are shuffled. Costs are seconds of the processor,
-one thread. Made by `make bench-tables` on {found["made"]}; every row is in `tables.json`.
+Flights, weather and hotels come in order of time. Made by `make bench-tables` on {found["made"]}; every row is in
+`tables.json`.
 """

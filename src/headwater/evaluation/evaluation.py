@@ -120,7 +120,7 @@ class Evaluation:
         questions = [("questions about", "asked", "mean error", "95 % below", "bars held")[: 5 if barred else 4]]
         for one in self.questions:
             errors = said(one.mean, one.unit), said(one.percentile_95, one.unit)
-            held = ("" if one.held is None else f"{one.held:.0%}",) if barred else ()
+            held = ("" if one.held is None else f"{100 * one.held:.0f} %",) if barred else ()
             questions.append((one.kind, f"{one.count:,}", *errors, *held))
         columns = [("column", "error of a share", "W1", "missing, real", "missing, synthetic")]
         for c in self.columns:
