@@ -18,7 +18,6 @@ from benchmarks.kept import ROOT, Kept
 from benchmarks.pages import FOLDER, publish
 from benchmarks.tables import page
 from benchmarks.tables.cases import BEFORE, PLAIN, Case, narrow, offline_cases, online
-from benchmarks.tables.cost import measure_costs
 from benchmarks.tables.data import DEVELOPMENT, SEALED
 from benchmarks.tables.run import measure
 
@@ -47,7 +46,7 @@ def main() -> None:
         auto = {name: Case(name, t, "auto", 0).synthesizer("auto").mechanism for name, t in sorted(places)}
         publish(
             "tables",
-            {"made": time.strftime("%Y-%m-%d"), "auto": auto, "costs": measure_costs(), "rows": rows},
+            {"made": time.strftime("%Y-%m-%d"), "auto": auto, "rows": rows},
             page.page,
         )
 

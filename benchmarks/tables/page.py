@@ -106,16 +106,8 @@ def figures(found: dict[str, Any]) -> list[Figure]:
     asked.append(
         Figure("what `auto` takes / the better mechanism, up to three columns", regret, at_most=1.2, goal=True)
     )
-    costs = {f"{cost['method']} on {cost['table']}": cost for cost in found["costs"]}
-    for what, ours, bare, most, goal in (
-        ("taking data frames / bare counts of all pairs", "update", "count_all", 3, True),
-        ("drawing / `Generator.random`", "draw", "random", 100, False),
-    ):
-        places = {place: cost[ours] / cost[bare] for place, cost in costs.items()}
-        asked.append(Figure(what, places, "×", at_most=most, goal=goal))
-    asked.append(Figure("a release", {place: cost["release"] for place, cost in costs.items()}, "s", at_most=2))
-    state = {place: cost["state"] for place, cost in costs.items()}
-    asked.append(Figure("state, bytes for each record and column", state, at_most=4))
+    releases = {row["table"]: row["release"] for row in found["rows"] if row["method"] == PLAIN and "release" in row}
+    asked.append(Figure("a release", releases, "s", at_most=2))
     return asked
 
 
