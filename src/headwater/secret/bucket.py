@@ -26,7 +26,6 @@ from headwater.public.marginals.questions import (
     EXTRA_WEIGHT,
     EXTRAS,
     LEAST,
-    PATHS,
     Question,
     early_weights,
     joined,
@@ -35,7 +34,6 @@ from headwater.public.marginals.questions import (
     one_way_questions,
     own_law,
     pair_edges,
-    paths,
     saving,
     shared,
     some_of,
@@ -232,11 +230,9 @@ class Bucket:
 
 MOST_CELLS = 1 << 14  # larger tables of two columns are never asked for
 MOST_CANDIDATES = 1 << 10  # pairs that are counted in one bucket
-FEW = 20  # a column has no table of its own if a kept pair has it, with at most so many bins of the other column
 THRESHOLD = 0.05  # see `SlowBucket.threshold`
-MARGINS = 0.5  # the part of the error by unsure one-way marginals that is taken off a score
 MEMORY = 0.2  # what is added, for each record, to the score of a pair of the published tree
-TREE_PENALTY, EXTRA_PENALTY = 0.25, 0.5  # the part of the expected noise that is taken off a score
+PENALTY = 0.25  # the part of the expected noise that is taken off a score
 FLOOR = 0.02  # a prediction is mixed with so much of an even one: nothing is impossible
 
 
@@ -311,11 +307,11 @@ class SlowBucket:
         return Prediction(measured, self.bucket.start, before)
 
     def own_tables(self) -> list[float]:
+        """The weight of each column in the one-way budget: 0 if a kept pair has a bin for each of its codes."""
         weights, edges = [1.0] * self.columns, self.edges() if self.outlook.kept else []
-        for pair in self.outlook.kept:
-            for column, other in (pair, pair[::-1]):
-                if len(edges[other]) <= FEW and len(edges[column]) == self.codings[column].size:
-                    weights[column] = 0.0
+        for column in (column for pair in self.outlook.kept for column in pair):
+            if len(edges[column]) == self.codings[column].size:
+                weights[column] = 0.0
         return weights
 
     def edges(self) -> list[Integers]:
@@ -343,7 +339,7 @@ class SlowBucket:
             published = self.first = self.predict()
             each = self.stage.tree_choice / min(most, self.turns(self.stage.tree_choice))
             threshold = self.threshold(published, budget / most)
-            scores: Scores = self.scores(published, published.independent(self.questions), budget / most, TREE_PENALTY)
+            scores: Scores = self.scores(published.independent(self.questions), budget / most)
             for pair in self.questions.keys() & self.outlook.tree:
                 scores[pair] += round(MEMORY * self.bucket.size)
             for turn in range(turns):
@@ -355,15 +351,14 @@ class SlowBucket:
                 tree.append(chosen)
                 groups = joined(groups, chosen)
         budget = budget * min(saving(len(tree), most) / kept, Fraction(1))
-        routes = paths(tree, self.columns)
-        self.ask(tree, budget, [self.questions[p].cells ** CELLS * n**PATHS for p, n in zip(tree, routes, strict=True)])
+        self.ask(tree, budget, [self.questions[pair].cells ** CELLS for pair in tree])
         self.done |= set(tree)
         return spent + budget
 
     def choose_further(self, published: Prediction, most: int, budget: Fraction, kept: Fraction) -> Fraction:
         """Choose and measure at most ``most`` pairs that the published model predicts worst; returns what that cost."""
         rest = {pair: question for pair, question in self.questions.items() if pair not in self.done}
-        scores: Scores = self.scores(published, published.joint(rest), budget / most, EXTRA_PENALTY)
+        scores: Scores = self.scores(published.joint(rest), budget / most)
         scores[None], each = self.threshold(published, budget / most), self.stage.extra_choice / most
         chosen, spent = list[Pair](), Fraction(0)
         for turn in range(most):
@@ -380,19 +375,15 @@ class SlowBucket:
     def turns(self, budget: Fraction) -> int:
         return turns(budget, self.bucket.size, len(self.questions), self.stage.accounting)
 
-    def scores(
-        self, published: Prediction, predicted: dict[Pair, NDArray[np.float64]], each: Fraction, penalty: float
-    ) -> dict[Pair | None, int]:
-        """``distance(counts, predicted) − (sampling + penalty·noise + MARGINS·margins)`` of each pair, in records."""
-        found, size, errors = dict[Pair | None, int](), self.bucket.size, published.errors()
+    def scores(self, predicted: dict[Pair, NDArray[np.float64]], each: Fraction) -> dict[Pair | None, int]:
+        """``distance(counts, predicted) − (sampling + PENALTY·noise)`` of each pair, in records."""
+        found, size = dict[Pair | None, int](), self.bucket.size
         for pair, shares in predicted.items():
             expected = size * ((1 - FLOOR) * shares + FLOOR / shares.size)
             sampling = np.minimum(2 * expected, np.sqrt(2 / math.pi * expected)).sum()
             noise = np.minimum(self.stage.accounting.width(float(each)) / 2, expected).sum()
-            margins = 2 * size * math.hypot(errors[pair[0]], errors[pair[1]])
             whole = np.rint(expected).astype(np.int64)
-            public = sampling + penalty * noise + MARGINS * margins
-            found[pair] = distance(self.counts[pair], whole) - round(float(public))
+            found[pair] = distance(self.counts[pair], whole) - round(float(sampling + PENALTY * noise))
         return found
 
     def threshold(self, published: Prediction, each: Fraction) -> int:

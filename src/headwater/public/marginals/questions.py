@@ -104,23 +104,11 @@ def saving(chosen: int, most: int) -> Fraction:
     return Fraction(2 * chosen, most + chosen)
 
 
-CELLS, PATHS = 0.35, 0.1  # pairs share their budget by these powers of their cells and of the paths through them
+CELLS = 0.35  # pairs share their budget by this power of their cells
 
 
 def joined(groups: Sequence[int], pair: Pair) -> list[int]:
     return [groups[pair[0]] if group == groups[pair[1]] else group for group in groups]
-
-
-def paths(tree: Sequence[Pair], columns: int) -> list[int]:
-    """For each edge of a tree, how many pairs of columns are joined through it."""
-    found = []
-    for edge in tree:
-        groups = list(range(columns))
-        for pair in tree:
-            if pair != edge:
-                groups = joined(groups, pair)
-        found.append(groups.count(groups[edge[0]]) * groups.count(groups[edge[1]]))
-    return found
 
 
 def some_of(pairs: Sequence[Pair], first: Collection[Pair], most: int, turn: int) -> list[Pair]:
