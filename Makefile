@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: demo demo-live demo-wheel test test-fast test-nightly setup lint types imports docs size check test-newest test-statistics fuzz
-.PHONY: test-spark bench bench-speed bench-accuracy bench-tables bench-people bench-long bench-serve bench-spark bench-pages audit lock clean help
+.PHONY: test-spark bench bench-speed bench-accuracy bench-tables bench-answers bench-people bench-long bench-serve bench-spark bench-pages audit lock clean help
 
 help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
@@ -78,6 +78,9 @@ bench-accuracy: $(VENV)/.dev  ## how far releases are from the data, in minutes;
 
 bench-tables: $(VENV)/.dev  ## how good releases of wide tables are, in minutes; it goes on where it was; HOW=--sealed runs on sealed tables too
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.tables --seeds $(or $(SEEDS),1) $(HOW)
+
+bench-answers: $(VENV)/.dev  ## how often error bars of answers hold; SIZE=quick takes ten minutes, HOW=--sealed runs sealed tables
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SIZE=$(SIZE) nice $(BIN)/python -m benchmarks.answers $(HOW)
 
 bench-people: $(VENV)/.dev  ## errors against the cap on records of a person, and memory at ten million people; ten minutes
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m benchmarks.people --size $(or $(SIZE),full)

@@ -36,6 +36,8 @@ ATTENUATED = 1.35
 """Times the bars of correlations: what the model leaves out weakens all of them alike (docs/benchmarks/answers.md)."""
 FEW = 2.3
 """Records of a truth that may be there where none was drawn: nine in ten times there are fewer."""
+ENDS = 0.5
+"""How much of what a bin holds may be on the other side of the end of a range, in deviations."""
 KNOWN = 1.65
 """Deviations of the noise of a count that a group must have to be known to exist."""
 BETWEEN = 0.05
@@ -426,6 +428,7 @@ class Answers:
                 unsure = factor * np.sqrt(((again - present) ** 2).mean(0))
                 half[held - unsure <= 0] = np.inf
         half[~np.isfinite(values)] = np.inf
+        half = self._with_ends(asked, kind, values, half, times)
         how = self._how(asked, kind, values / times, half / times, limits)
         found = []
         for value, wide, known_as in zip(values.tolist(), half.tolist(), how, strict=True):
@@ -506,6 +509,30 @@ class Answers:
                 within = at[0] == at[1] and inside[1] - inside[0] < 1  # then nothing else is in it
                 total += float(held[0] if within else held @ np.minimum(inside, 1 - inside))
         return total
+
+    def _with_ends(self, asked: Asked, kind: str, values: Floats, half: Floats, times: float) -> Floats:
+        """Bars with what a range may gain or lose at its ends if a bin has one value that most of its records have."""
+        find = getattr(self._measured, "bins", None)
+        if find is None or self.replicates is None or kind not in ("count", "share"):
+            return half
+        conditions, block, total = asked.among | asked.fits, self.release, 0.0
+        for axis, part in conditions.items():
+            column, bins = self._columns[axis], find((axis,))
+            if isinstance(part, np.ndarray) or bins is None or (column.missing and part[0] >= 0.5):
+                continue
+            others = block.fits({other: one for other, one in conditions.items() if other != axis})[0]
+            places = np.sort(block.places[0, axis, others])
+            edges = np.append(bins[axis], column.axis.unit * (column.size or 1))
+            unit = column.axis.unit if column.size is not None else 0.0
+            for end in (part[0], part[1] + unit):
+                at = min(max(int(np.searchsorted(edges, end, side="right")) - 1, 0), len(edges) - 2)
+                inside = min(max((end - edges[at]) / (edges[at + 1] - edges[at]), 0), 1)
+                held = np.diff(np.searchsorted(places, edges[at : at + 2]))[0] / block.places.shape[2]
+                total += float(held**2 * inside * (1 - inside))
+        among = float(block.fits(asked.among).mean()) if asked.statistic is not _shares else 1.0
+        share = values / values.sum() if asked.by and values.sum() > 0 else 1.0
+        found: Floats = np.hypot(half, times * ENDS * math.sqrt(total) / max(among, 1e-12) * share)
+        return found
 
     def _inside(self, axis: int, bins: Mapping[int, Floats], value: float, wide: float) -> bool:
         """Whether a number with its bar is finer than the bin that it lies in."""
