@@ -19,7 +19,7 @@ from headwater.public.marginals.codes import FINEST, Coder, coders
 from headwater.public.partition import Floats, Integers, Points
 from headwater.public.protocol import SHARES, AnySchema, Around, ExpectedError, Model
 
-COUNT = 15
+COUNT = 10
 """How many truths are drawn."""
 ROWS = 1 << 15
 """Of records of a truth, at most; counts of larger data are scaled up."""
