@@ -7,23 +7,22 @@ several numbers share, and numbers of decimals and of values; values of categori
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import tomli_w
 
 from headwater.public.columns import Column
-from headwater.public.errors import SchemaError, TableError
+from headwater.public.errors import SchemaError
 from headwater.public.moments import Datetime, TimeOfDay, microseconds
 from headwater.public.numbers import Integer, Number
 from headwater.public.schema import FILE_KEYS, FORMAT
-from headwater.public.tables import Array, columns_of, is_missing, kind_of
+from headwater.public.tables import Array, is_missing
 from headwater.public.writing import (
     COMMA,
     DATE,
@@ -36,11 +35,11 @@ from headwater.public.writing import (
     TIME_NAME,
     UNIT,
 )
-from headwater.secret.read.sample import MOST_ROWS, Sample, sample_of
+from headwater.secret.read.sample import Sample, sample_of, sample_of_table
 
 HEAD = """\
 # A draft of a schema, made from the names and types of the columns and from a look at the records: at the first ones
-# for how they are written, of text at the first 64 MB for gaps and for values of categories.
+# for how they are written, of text at the first 64 MB for gaps.
 # Everything in it is a guess: check every kind and every note. {seen}
 #
 # Fill in what is left open. Take bounds from what you know: what can be measured, what a form allows, what a
@@ -106,17 +105,17 @@ MOST_LISTED = 100
 """Values of a column that are listed if that is asked for."""
 
 TEXT = r"str|utf8|text|object|dict|categor|enum"
-PATTERNS = [
+SPAN = r"duration|timedelta|interval"
+KINDS = [
     ("category", TEXT),
     ("boolean", r"bool"),
-    ("number", r"duration|timedelta|interval"),
+    ("number", SPAN),
     ("datetime", r"timestamp|date"),
     ("time-of-day", r"time"),
     ("number", r"float|double|decimal|number|numeric|real"),
     ("integer", r"int|long"),
 ]
 """How the kind of a column shows in the name of its type, in any library; the first that fits."""
-
 
 ZONED = "0001-01-02T00:00:00+00:00", "9999-12-30T00:00:00+00:00"
 """Bounds of any time with a zone."""
@@ -130,7 +129,7 @@ _FAR = (
     "Its {} value comes often and is unlike all others: if it stands for missing, take such texts into",
     'null_values, as in null_values = ["-999"].',
 )
-_STEPS = ("1d", "1h", "1min", "1s", "1ms")
+_STEPS = ("1d", "1h", "1min", "1s", "1ms", "1us")
 _MOST_DECIMALS = 12  # that are proposed
 _FEW = 20  # values, below which nothing is said of them
 _GROWS = (
@@ -167,126 +166,84 @@ def draft(data: Any, *, values: bool = False, **options: Any) -> str:  # noqa: A
     missing = true   # values were missing
     decimals = 1   # to be confirmed: all 1 values that were read have no more, and others are rounded
     """
-    if not isinstance(data, str | os.PathLike):
-        return _schema(_of_table(data), values=values)
-    found = sample_of(data, NULLS, **options)
-    read = {**options, **found.reading}
-    given = {key: read[name] for key, name in FILE_KEYS.items() if read.get(name)}
-    return _schema(found.columns, values=values, odd=found.odd, reading=given, nameless=found.nameless)
-
-
-def _schema(
-    columns: Mapping[str, Sample],
-    *,
-    values: bool,
-    odd: TableError | None = None,
-    reading: Mapping[str, Any] | None = None,
-    nameless: int = 0,
-) -> str:
-    """The text of a schema file; ``odd`` is what is wrong with the first line that is no record."""
-    if not columns:
+    is_path = isinstance(data, str | os.PathLike)
+    found = sample_of(data, **options) if is_path else sample_of_table(data)
+    if not found.columns:
         raise SchemaError("there are no columns to draft a schema for", "give a table that has some")
-    found = {name: _drafted(name, sample) for name, sample in columns.items()}
-    points = {one.point for one in found.values() if one.point}
-    if len(points) == 1:  # a file is written in one way
-        doubtful = [name for name, one in found.items() if one.doubtful]
-        found |= {name: _drafted(name, columns[name], next(iter(points))) for name in doubtful}
-    shared = _shared(found)
-    extra = NAMELESS.format(nameless) if nameless else EXTRA
-    return (
-        HEAD.format(seen=SEEN if values else UNSEEN, version=FORMAT, extra=extra)
-        + tomli_w.dumps(dict(reading or {}))
-        + "".join(_line(key, value) + "\n" for key, value in shared.items())
-        + (ODD.format(odd) if odd else "")
-        + "".join(f"\n{_lines(name, columns[name], one, values=values)}\n" for name, one in found.items())
-    )
-
-
-def _of_table(table: Any) -> dict[str, Sample]:  # noqa: ANN401 - of any library
-    kind = kind_of(table)
-    if kind == "numpy":
-        raise TableError("an array, which has no column names", "give a dictionary of columns or a data frame")
-    records = [table] if kind == "records" and isinstance(table, Mapping) else table
-    if kind == "records":
-        for row, record in enumerate(records[:MOST_ROWS]):
-            if not isinstance(record, Mapping):
-                raise TableError("a list of something else than records", "give a list of dictionaries", row=row)
-        names = list(dict.fromkeys(name for record in records[:MOST_ROWS] for name in record))
-        return {name: _sample([record.get(name) for record in records[:MOST_ROWS]]) for name in names}
-    names = list(table if kind == "columns" else table.schema.names if kind.startswith("arrow") else table.columns)
-    columns, _ = columns_of(table, names) if names else ({}, 0)
-    return {str(name): _sample(column) for name, column in columns.items()}
-
-
-def _sample(column: Any) -> Sample:  # noqa: ANN401 - of any library
-    first = column[:MOST_ROWS]
-    values = list(getattr(first, "to_pylist", getattr(first, "tolist", lambda: list(first)))())
-    type_ = getattr(column, "dtype", getattr(column, "type", None))
-    there = {type(value) for value in values if value is not None}
-    if type_ is None:
-        type_ = next(iter(there)).__name__ if len(there) == 1 else "text"
-    return Sample("text" if there == {str} else str(type_), values)
-
-
-def _kind(sample: Sample) -> tuple[str, str]:
-    text = sample.type.lower()
-    return next((kind for kind, pattern in PATTERNS if re.search(pattern, text)), "category"), text
+    read = {**options, **found.reading} if is_path else {}
+    top = {key: read[name] for key, name in FILE_KEYS.items() if read.get(name)}
+    extra = NAMELESS.format(found.nameless) if found.nameless else EXTRA
+    head = HEAD.format(seen=SEEN if values else UNSEEN, version=FORMAT, extra=extra) + tomli_w.dumps(top)
+    head += ODD.format(found.odd) if found.odd else ""
+    columns = [_column(name, sample, values=values) for name, sample in found.columns.items()]
+    return head + "".join(f"\n{lines}\n" for lines in columns)
 
 
 @dataclass
 class _Draft:
     """What was found out about a column, and what to declare of it."""
 
-    kind: str = "category"
+    kind: str
     declared: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     proposed: list[str] = field(default_factory=list)
-    """More lines of a schema file: those that are comments a person may want to take."""
-    point: str | None = None
-    """What surely comes before decimals: other columns of the same file are written alike."""
-    doubtful: bool = False
-    """Whether a mark in numbers may come before decimals as well as between thousands."""
-    odd: list[str] = field(default_factory=list)
-    """The few texts that keep a column from being numbers or times."""
+    """More lines of a schema file."""
     zoned: bool = False
-    read: int = 0
-    parts: list[str] = field(default_factory=list)
-    """What can be declared as derived columns, as comments."""
 
 
-def _drafted(name: str, sample: Sample, point: str | None = None) -> _Draft:
-    """What a column seems to be, given what comes before decimals in other ones, if that is known."""
-    kind, type_ = _kind(sample)
+def _column(name: str, sample: Sample, *, values: bool) -> str:
+    """The table of a column in a schema file."""
+    type_ = sample.type.lower()
+    seen = _Draft(next((kind for kind, pattern in KINDS if re.search(pattern, type_)), "category"))
     found = [None if is_missing(value) else value for value in sample.values]
-    texts = [value.strip() for value in found if isinstance(value, str) and value.strip()]
-    seen, is_text = _Draft(kind, point=point), re.search(TEXT, type_) is not None
-    gone = any(value is None or (isinstance(value, str) and not value.strip()) for value in found)
-    if is_text:
-        there = set(texts)
-        nulls = [text for text in NULLS if text in there]
-        texts = [text for text in texts if text not in nulls]
-        if nulls:
-            seen.declared["null_values"] = nulls
-        seen.kind = "category"
-        if texts:
-            _judge_text(name, texts, seen)
-    if gone or "null_values" in seen.declared:
-        seen.declared["missing"] = True
-    values: list[Any] = texts if is_text else [value for value in found if value is not None]
-    seen.read = len(values)
-    if seen.kind in ("integer", "number") and not is_text and values and TIME_NAME.search(name):
-        _judge_epoch([float(value) for value in values], seen)
-    if seen.kind == "number" and re.search(PATTERNS[2][1], type_):
+    there = [value for value in found if value is not None]
+    gone = len(there) < len(found)
+    if re.search(TEXT, type_):
+        texts = [value.strip() for value in there if isinstance(value, str)]
+        seen.kind, nulls = "category", [text for text in NULLS if text in set(texts)]
+        gone = gone or "" in texts or bool(nulls)
+        seen.declared |= {"null_values": nulls} if nulls else {}
+        there = [text for text in texts if text not in ("", *nulls)]
+        if there:
+            _judge_text(there, seen)
+    seen.declared |= {"missing": True} if gone else {}
+    if re.search(SPAN, type_):
         seen.notes.append("A time span: turn it into a number first, such as seconds.")
-    elif seen.kind in ("number", "integer") and values:
-        _judge_numbers(seen, values)
+    elif seen.kind in ("number", "integer") and there:
+        _judge_numbers(name, there, seen)
     if seen.kind in ("datetime", "time-of-day"):
-        seen.zoned = seen.zoned or re.search(r"tz|time_zone='|utc|, [a-z]+/", type_) is not None
-        _judge_times(seen, values)
-        if re.fullmatch(r"date(32|64)?(\[day\])?(\[pyarrow\])?", type_):
-            seen.declared["step"] = "1d"
-    _judge_identity(name, seen, values)
-    return seen
+        _judge_times(there, seen)
+        seen.declared |= {"step": "1d"} if re.fullmatch(r"date(32|64)?(\[day\])?(\[pyarrow\])?", type_) else {}
+    _judge_identity(name, there, seen)
+    lines = tomli_w.dumps({"columns": {name: {"kind": seen.kind}}}).rstrip().split("\n")
+    lines += [f"# {note}" for note in seen.notes]
+    listed = _listed(there, seen) if values else []
+    opened = OPEN[seen.kind][1 if listed else 0 :]  # a key that is there twice is refused
+    lines += [line.replace("ZONE", "+00:00" if seen.zoned else "") for line in opened] + listed
+    return "\n".join([*lines, *(_line(key, value, len(there)) for key, value in seen.declared.items()), *seen.proposed])
+
+
+def _listed(values: list[Any], seen: _Draft) -> list[str]:
+    texts = {value for value in values if isinstance(value, str)} if seen.kind == "category" else set[str]()
+    if (
+        not texts
+        or len(texts) > MOST_LISTED
+        or any(re.search("leave it out|draft it again", note) for note in seen.notes)
+    ):
+        return []
+    return [*LISTED, f"# values = {_array(sorted(texts))}"]
+
+
+def _line(key: str, value: Any, read: int) -> str:  # noqa: ANN401 - any value of TOML
+    written = f"{key} = {_array(value)}" if isinstance(value, list) else tomli_w.dumps({key: value}).strip()
+    return written + SAID[key].format(read=f"{read:,}")
+
+
+def _array(values: list[Any]) -> str:
+    return "[" + ", ".join(tomli_w.dumps({"v": one})[4:].strip() for one in values) + "]"
+
+
+# ---- text
 
 
 def _reads(column: Column, texts: Iterable[str]) -> bool:
@@ -294,166 +251,116 @@ def _reads(column: Column, texts: Iterable[str]) -> bool:
     return not column.read(few[:9]).bad and not column.read(few).bad
 
 
-def _judge_text(name: str, texts: list[str], seen: _Draft) -> None:
+def _judge_text(texts: list[str], seen: _Draft) -> None:
     distinct = set(texts)
     if all(text.lower() in ("true", "false", "yes", "no", "t", "f") for text in distinct):
         seen.kind = "boolean"
-    elif _reads(Integer(), distinct):
-        _judge_whole(name, distinct, seen)
-        _judge_point(distinct, seen)
-    elif _reads(Number(), distinct):
-        seen.kind = "number"
-        _judge_point(distinct, seen)
-    elif any(text[0].isdigit() or text[0] in "+-" or DATE.search(text) or MEASURE.match(text) for text in distinct):
-        _judge_written(distinct, seen)
-        if seen.kind == "category":
-            _judge_few(texts, seen)
-
-
-def _judge_few(texts: list[str], seen: _Draft) -> None:
-    """Say how few values keep a column from being numbers or times."""
-    kinds = [Number(), Number(decimal=","), Number(thousands=","), Number(decimal=",", thousands="."), Datetime()]
-    few = min((sorted(column.read(texts).rows().bad) for column in kinds), key=len)
-    if 0 < len(few) <= len(texts) / 10:
-        seen.odd = sorted({texts[row] for row in few})
-        seen.notes = [
-            f"{len(few):,} of {len(texts):,} values that were read keep it from being numbers or times: if they"
-        ]
-        seen.notes += ["mean that there is none, take such texts into null_values and draft it again without them."]
-
-
-def _judge_whole(name: str, texts: set[str], seen: _Draft) -> None:
-    seen.kind = "integer"
-    if any(text.lstrip("+-").startswith("0") and text.lstrip("+-").strip("0.") for text in texts):
-        seen.kind = "category"
-        seen.notes.append("Digits with zeros in front: taken for a code. If they are numbers, declare integer.")
-    elif TIME_NAME.search(name):
-        _judge_epoch([float(text) for text in texts], seen)
-        if _reads(Datetime(format="%Y%m%d"), texts) and all(1900 <= int(text[:4]) < 2100 for text in texts):
-            seen.kind, seen.declared["format"] = "datetime", "%Y%m%d"
-
-
-def _judge_epoch(numbers: list[float], seen: _Draft) -> None:
-    """Whether numbers of a column whose name is that of a time count from 1970 on."""
-    for format_, scale in (("epoch-s", 1.0), ("epoch-ms", 1e3), ("epoch-us", 1e6)):
-        if all(4e8 * scale < number < 3e9 * scale for number in numbers):
-            seen.kind, seen.declared["format"] = "datetime", format_
-
-
-def _judge_written(texts: set[str], seen: _Draft) -> None:
-    """Numbers and dates in one of many ways; where several fit, all are named."""
-    clocks: list[Any] = [TimeOfDay()] if all(":" in text for text in texts) else []  # 2016,5 is a number
-    clocks += [TimeOfDay(format=format_) for format_ in DAY_CLOCKS]
-    for column in (Datetime(), Datetime(*ZONED), *clocks):
-        if _reads(column, texts):
-            seen.kind, seen.zoned = column.kind, getattr(column, "zoned", False)
-            seen.declared |= {"format": column.format} if column.format else {}
-            return
-    formats = [f for f in DATE_FORMATS if _reads(Datetime(*(ZONED if "%z" in f else ()), format=f), texts)]
-    if formats:
-        seen.kind, seen.declared["format"], seen.zoned = "datetime", formats[0], "%z" in formats[0]
-        if len(formats) > 1:
-            others = ", ".join(f'"{format_}"' for format_ in formats[1:])
-            seen.notes.append(f"The format is not sure: the dates seen can also be read as {others}.")
         return
-    marks = [(point, mark) for point, mark in MARKS if _reads(Number(decimal=point, thousands=mark), texts)]
-    if marks:
-        both = marks[:2] == [(".", ","), (",", None)]
-        decimal, thousands = marks[1] if both and (seen.point == "," or _ungrouped(texts)) else marks[0]
-        seen.kind = "integer" if _reads(Integer(decimal=decimal, thousands=thousands), texts) else "number"
-        seen.declared |= {"decimal": decimal} if decimal != "." else {}
-        seen.declared |= {"thousands": thousands} if thousands else {}
-        seen.doubtful = both and thousands is not None and seen.point is None
-        seen.notes += COMMA if seen.doubtful else ()
-        seen.point = seen.point if seen.doubtful else decimal
-    elif sum(bool(DATE.search(text)) for text in texts) > len(texts) / 2:
+    measures = all(MEASURE.fullmatch(text) for text in distinct)
+    units = {UNIT.sub("", text) for text in distinct} if measures and len(distinct) > 1 else set[str]()
+    if _are_numbers(distinct, seen) or _are_times(distinct, seen):
+        return
+    if len(units) == 1 and _are_numbers(distinct, seen, units.pop()):  # what one value has may name somebody
+        return
+    if sum(bool(DATE.search(text)) for text in distinct) > len(distinct) / 2:
         seen.notes.append("Looks like dates, in none of the formats that are tried, or in several: write them alike,")
         seen.notes.append('and declare kind = "datetime" with their format.')
-    elif all(MEASURE.fullmatch(text) for text in texts):
-        _judge_measures(texts, seen)
+    elif measures:
+        seen.notes.append(
+            "Looks like numbers with signs or units: write them alike, and declare a number and its unit."
+        )
+    kinds = [Number(), Number(decimal=","), Number(thousands=","), Number(decimal=",", thousands="."), Datetime()]
+    few = min(len(column.read(texts).rows().bad) for column in kinds)
+    if few <= len(texts) / 10:
+        seen.notes.append(f"{few:,} of {len(texts):,} values that were read keep it from being numbers or times: if")
+        seen.notes.append("they mean that there is none, take such texts into null_values and draft it again.")
 
 
-def _judge_measures(texts: set[str], seen: _Draft) -> None:
-    """Numbers with a sign or a unit: if several share it, they are read without it; what one has may name somebody."""
-    units = {UNIT.sub("", text) for text in texts}
-    if len(texts) == 1:
-        seen.notes.append("Looks like a number with a sign or a unit: declare a number and its unit.")
-        return
-    if len(units) == 1:
-        unit = units.pop()
-        plain = {Number(unit=unit).without_unit(text) for text in texts}
-        inner = _Draft(point=seen.point)
-        if not plain & texts:
-            _judge_text("", list(plain), inner)
-        if inner.kind in ("number", "integer"):
-            seen.kind, seen.point, seen.doubtful = inner.kind, inner.point, inner.doubtful
-            seen.declared |= inner.declared | {"unit": unit}
-            seen.notes += inner.notes
-            return
-    seen.notes.append("Looks like numbers with signs or units, not all alike: write them alike, and declare a number")
-    seen.notes.append("and its unit.")
-
-
-def _judge_point(texts: set[str], seen: _Draft) -> None:
-    """Say so where what is read as decimals can be thousands, and is not known from other columns."""
-    if seen.kind not in ("number", "integer") or not any("." in text for text in texts):
-        return
-    if not _reads(Number(decimal=",", thousands="."), texts) or _ungrouped(texts):
-        seen.point = "."
-    elif seen.point == ",":
-        seen.kind = "integer"
-        seen.declared |= {"decimal": ",", "thousands": "."}
-    elif seen.point is None:
-        seen.doubtful = True
+def _are_numbers(texts: set[str], seen: _Draft, unit: str | None = None) -> bool:
+    """Whether a way of writing numbers fits all texts; where several do, what is not sure is said."""
+    ways = [one for one in ((".", None), *MARKS) if _reads(Number(decimal=one[0], thousands=one[1], unit=unit), texts)]
+    if not ways:
+        return False
+    grouped = not any(re.match(r"\D*\d{4}", text) for text in texts)
+    comma = ways[:2] == [(".", ","), (",", None)]
+    decimal, thousands = ways[1] if comma and not grouped else ways[0]
+    whole = Integer(decimal=decimal, thousands=thousands, unit=unit)
+    seen.kind = "integer" if _reads(whole, texts) else "number"
+    if seen.kind == "integer" and any(re.match(r"[+-]?0[0.]*[1-9]", text) for text in texts):
+        seen.kind = "category"
+        seen.notes.append("Digits with zeros in front: taken for a code. If they are numbers, declare integer.")
+        return True
+    if grouped and comma:
+        seen.notes += COMMA
+    elif grouped and ways[0] == (".", None) and (",", ".") in ways and any("." in text for text in texts):
         seen.notes += POINT
+    said = {"unit": unit, "thousands": thousands, "decimal": decimal if decimal != "." else None}
+    seen.declared |= {key: value for key, value in said.items() if value}
+    return True
 
 
-def _ungrouped(texts: set[str]) -> bool:
-    return any(re.match(r"[+-]?\d{4}", text) for text in texts)
+def _are_times(texts: set[str], seen: _Draft) -> bool:
+    """Whether a way of writing times fits all texts; where several do, all are named."""
+    clocks = [TimeOfDay()] if all(":" in text for text in texts) else []  # a number is no time of day
+    clocks += [TimeOfDay(format=format_) for format_ in DAY_CLOCKS]
+    dates = [Datetime(*(ZONED if "%z" in one else ()), format=one) for one in DATE_FORMATS]
+    ways: list[Any] = [column for column in (Datetime(), Datetime(*ZONED), *clocks) if _reads(column, texts)][:1]
+    ways = ways or [column for column in dates if _reads(column, texts)]
+    if not ways:
+        return False
+    seen.kind = ways[0].kind
+    seen.declared |= {"format": ways[0].format} if ways[0].format else {}
+    if len(ways) > 1:
+        others = ", ".join(f'"{one.format}"' for one in ways[1:])
+        seen.notes.append(f"The format is not sure: the dates seen can also be read as {others}.")
+    return True
 
 
-def _judge_numbers(seen: _Draft, values: list[Any]) -> None:
-    """Rounding, codes for missing values, and a logarithmic scale."""
-    in_order = [number for number in (_exact(value, seen) for value in values) if number is not None]
-    numbers = sorted(in_order)
-    if not numbers:
+# ---- values
+
+
+def _judge_numbers(name: str, values: list[Any], seen: _Draft) -> None:
+    """Counts of time, rounding, codes for missing values, and what grows with the file."""
+    said = {key: seen.declared[key] for key in ("decimal", "thousands", "unit") if key in seen.declared}
+    read = Number(**said).read(values).rows()
+    numbers = np.delete(read.numbers, list(read.bad))
+    numbers = numbers[np.abs(numbers) < 1e300]
+    if not len(numbers):
         return
-    if _rises(np.array([float(number) for number in in_order])):
+    if TIME_NAME.search(name) and (format_ := _count_of(numbers, values)):
+        seen.kind, seen.declared["format"] = "datetime", format_
+        return
+    if _rises(numbers):
         seen.notes += _GROWS
+    numbers = np.sort(numbers)
     seen.notes += [line.format(side) for side in _far_ends(numbers) for line in _FAR]
-    decimals = max(max(0, -int(number.normalize().as_tuple().exponent)) for number in numbers)
+    if seen.kind == "integer":
+        return
+    decimals = next((places for places in range(7) if (np.round(numbers, places) == numbers).all()), None)
     few = len(numbers) // 20  # that are very large
-    larger = max(abs(numbers[few]), abs(numbers[len(numbers) - 1 - few]))
-    digits = max(0, 5 - larger.adjusted()) if larger else 6
-    if seen.kind == "number" and decimals <= 6:
+    larger = max(abs(numbers[few]), abs(numbers[-1 - few]))
+    digits = max(0, 5 - math.floor(math.log10(larger))) if larger else 6
+    if decimals is not None:
         seen.declared["decimals"] = decimals
-    elif seen.kind == "number" and digits <= _MOST_DECIMALS:
+    elif digits <= _MOST_DECIMALS:
         seen.proposed.append(f"decimals = {digits}   # about six significant digits; more were seen")
-    positive = [number for number in numbers if number > 0]
-    hundredth = len(positive) // 100
-    if numbers[0] >= 0 and len(positive) >= _FEW and positive[-hundredth - 1] > 1000 * positive[hundredth]:
-        needs = "needs a low above 0" + (", as which 0 counts: it was seen" if numbers[0] == 0 else "")
-        needs += ', with kind = "number" and decimals = 0' if seen.kind == "integer" else ""
-        seen.proposed.append(f'# scale = "log"   # the values span orders of magnitude; {needs}')
 
 
-def _exact(value: Any, seen: _Draft) -> Decimal | None:  # noqa: ANN401 - text or a number
-    """A number with all its digits; None for one that cannot be computed with."""
-    if isinstance(value, str):
-        mark, point = seen.declared.get("thousands"), seen.declared.get("decimal", ".")
-        text = Number(unit=seen.declared.get("unit")).without_unit(value)
-        value = (text.replace(mark, "") if mark else text).replace(point, ".")
-    with suppress(ArithmeticError):
-        number = Decimal(repr(value) if isinstance(value, float) else str(value))
-        return number if number.is_finite() and abs(number.adjusted()) < 300 else None
-    return None
+def _count_of(numbers: Array, values: list[Any]) -> str | None:
+    """The format in which numbers of a column that is called a time are times."""
+    low, high = numbers.min(), numbers.max()
+    for format_, scale in (("epoch-s", 1.0), ("epoch-ms", 1e3), ("epoch-us", 1e6)):
+        if 4e8 * scale < low and high < 3e9 * scale:
+            return format_
+    is_day = isinstance(values[0], str) and low > 19e6 and high < 21e6 and _reads(Datetime(format="%Y%m%d"), values)
+    return "%Y%m%d" if is_day else None
 
 
-def _far_ends(numbers: list[Decimal]) -> list[str]:
+def _far_ends(numbers: Array) -> list[str]:
     """Which ends of some sorted numbers are one value that comes often and is unlike the others."""
     found = []
-    for side, ends in (("lowest", numbers), ("highest", [-number for number in reversed(numbers)])):
-        others = [number for number in ends if number != ends[0]]
+    for side, ends in (("lowest", numbers), ("highest", -numbers[::-1])):
+        others = ends[ends != ends[0]]
         often = len(ends) - len(others) >= max(2, len(ends) / 1000)
         if ends[0] and often and len(others) >= _FEW and others[0] < others[-1]:
             far, alone = others[0] - ends[0] > others[-1] - others[0], ends[0] < 0 <= others[0]
@@ -461,19 +368,16 @@ def _far_ends(numbers: list[Decimal]) -> list[str]:
     return found
 
 
-def _judge_times(seen: _Draft, values: list[Any]) -> None:
-    """How fine times are: whole days, hours, minutes or seconds; and whether they are those of the file itself."""
+def _judge_times(values: list[Any], seen: _Draft) -> None:
+    """Their zone, how fine they are, and whether they are those of the file itself."""
     seen.declared["step"], written = "1s", seen.declared.get("format")
-    zones: tuple[tuple[str, ...], ...] = ((), ZONED)
-    is_clock = seen.kind == "time-of-day"
+    is_clock, zones = seen.kind == "time-of-day", tuple[tuple[str, ...], ...](((), ZONED))
     for column in [TimeOfDay(format=written)] if is_clock else [Datetime(*zone, format=written) for zone in zones]:
         found = column.read(values).rows()
-        if len(values) and not found.bad:
-            steps = [step for step in _STEPS if not (found.numbers % microseconds(step)).any()]
-            seen.declared["step"] = (steps or ["1us"])[0]
-            seen.zoned = seen.zoned or getattr(column, "zoned", False)
+        if values and not found.bad:
+            seen.declared["step"] = next(step for step in _STEPS if not (found.numbers % microseconds(step)).any())
+            seen.zoned = getattr(column, "zoned", False)
             seen.notes += _GROWS if seen.kind == "datetime" and _rises(found.numbers) else ()
-            seen.parts = ["weekday", "month", *(["hour"] if seen.declared["step"] != "1d" else [])]
             return
 
 
@@ -484,83 +388,19 @@ def _rises(numbers: Array) -> bool:
     return bool(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1] > _RISING)
 
 
-def _judge_identity(name: str, seen: _Draft, values: list[Any]) -> None:
+def _judge_identity(name: str, values: list[Any], seen: _Draft) -> None:
     """Columns that should be left out."""
-    if seen.kind in ("category", "integer") and not seen.odd:
-        try:
-            distinct = len(set(values))
-        except TypeError:
-            seen.notes.append("Holds lists or records: take plain values out of them first, or leave the column out.")
-            return
-        sentences = sum(str(value).count(" ") for value in values) > 2 * len(values)
-        if len(values) >= _FEW and distinct == len(values):
-            what = "an identifier or free text" if seen.kind == "category" else "perhaps an identifier"
-            seen.notes.append(f"All values seen are different: {what}. Nothing can be learned of it: leave it out.")
-        elif seen.kind == "category" and distinct > max(100, len(values) / 5) and sentences:
-            seen.notes.append(
-                "Looks like free text: nothing can be learned of it, and it may name people: leave it out."
-            )
-        elif seen.kind == "integer" and len(values) >= _FEW and {str(value) for value in values} == {"0", "1"}:
-            seen.notes.append('Only 0 and 1 were seen: if they mean no and yes, declare kind = "boolean".')
-        elif seen.kind == "category" and distinct > 100:
-            seen.notes.append("More than 100 values were seen: list those that matter, and declare other for the rest.")
+    distinct, category = set(map(str, values)), seen.kind == "category"
+    if any(isinstance(value, list | dict) for value in values):
+        seen.notes.append("Holds lists or records: take plain values out of them first, or leave the column out.")
+    elif len(values) >= _FEW and category | (seen.kind == "integer") and len(distinct) == len(values):
+        what = "an identifier or free text" if category else "perhaps an identifier"
+        seen.notes.append(f"All values seen are different: {what}. Nothing can be learned of it: leave it out.")
+    elif len(distinct) > MOST_LISTED and category:
+        seen.notes.append("More than 100 values were seen: list those that matter, and declare other for the rest. If")
+        seen.notes.append("it is free text, leave it out: nothing can be learned of it, and it may name people.")
+    elif len(values) >= _FEW and seen.kind == "integer" and distinct == {"0", "1"}:
+        seen.notes.append('Only 0 and 1 were seen: if they mean no and yes, declare kind = "boolean".')
     if _PERSON.search(name.rpartition(".")[2]):  # of what is inside of a user, not all is its name
         seen.notes.append("Its name sounds like a person's name, number or address: leave it out unless it is none.")
         seen.notes.append("If it says who a record belongs to, leave it out here and name it by --person in the run.")
-
-
-def _shared(found: Mapping[str, _Draft]) -> dict[str, Any]:
-    """What several columns declare alike: said once, it also holds for columns in which it comes later."""
-    others = [one for one in found.values() if one.kind != "category"]
-    seen = [text for one in others for text in one.declared.get("null_values", ())]
-    nulls = [text for text in dict.fromkeys(seen) if seen.count(text) > 1]
-    for one in others:
-        if set(one.declared.get("null_values", ())) <= set(nulls):
-            one.declared.pop("null_values", None)
-    for one in found.values():
-        if nulls and one.kind == "category":
-            one.declared = {"null_values": [], **one.declared}
-    shared: dict[str, Any] = {"null_values": nulls} if nulls else {}
-    commas = [one for one in others if one.declared.get("decimal") == ","]
-    if len(commas) > 1 and all(one.point in (None, ",") and not one.doubtful for one in found.values()):
-        shared["decimal"] = ","
-        for one in commas:
-            del one.declared["decimal"]
-    return shared
-
-
-def _lines(name: str, sample: Sample, found: _Draft, *, values: bool) -> str:
-    """The table of a column."""
-    lines = tomli_w.dumps({"columns": {name: {"kind": found.kind}}}).rstrip().split("\n")
-    lines += [f"# {note}" for note in found.notes]
-    seen = _seen(sample, found) if values and found.kind == "category" else []
-    opened = OPEN[found.kind][1 if seen and not found.odd else 0 :]  # a key that is there twice is refused
-    lines += [line.replace("ZONE", "+00:00" if found.zoned else "") for line in opened] + seen
-    lines += [*(_line(key, value, found.read) for key, value in found.declared.items()), *found.proposed]
-    for part in found.parts if found.kind == "datetime" else ():
-        how = {"from": name, "part": part} | {k: v for k, v in found.declared.items() if k in ("format", "missing")}
-        how |= {"zone": "UTC"} if found.zoned else {}
-        lines += [
-            "",
-            *(f"# {line}" for line in tomli_w.dumps({"columns": {f"{name} {part}": how}}).strip().split("\n")),
-        ]
-    return "\n".join(lines)
-
-
-def _seen(sample: Sample, found: _Draft) -> list[str]:
-    if found.odd and len(found.odd) <= MOST_LISTED:
-        return [LISTED[0], f"# null_values = {_array(found.odd)}"]
-    gone = set(found.declared.get("null_values", ()))
-    texts = {value for value in sample.values if isinstance(value, str) and value.strip()} - gone
-    if not texts or len(texts) > MOST_LISTED or any("leave it out" in note for note in found.notes):
-        return []
-    return [*LISTED, f"# values = {_array(sorted(texts))}"]
-
-
-def _line(key: str, value: Any, read: int = 0) -> str:  # noqa: ANN401 - any value of TOML
-    written = f"{key} = {_array(value)}" if isinstance(value, list) else tomli_w.dumps({key: value}).strip()
-    return written + ("" if value == [] else SAID[key].format(read=f"{read:,}"))
-
-
-def _array(values: list[Any]) -> str:
-    return "[" + ", ".join(tomli_w.dumps({"v": one})[4:].strip() for one in values) + "]"

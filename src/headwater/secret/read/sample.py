@@ -1,17 +1,18 @@
-"""The first records of a file, and which gaps and values of short lists come later, for a draft of its schema."""
+"""What a draft is made from: the first values of each column, and which texts for missing ones come later."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.public.categories import Category
 from headwater.public.errors import TableError
-from headwater.public.tables import pyarrow
+from headwater.public.tables import columns_of, kind_of, pyarrow
+from headwater.public.writing import NULLS
 from headwater.secret.read.columnar import parquet_file
 from headwater.secret.read.fields import DELIMITERS, Fields, Options
 from headwater.secret.read.files import Files, StrPath
@@ -22,9 +23,7 @@ MOST_ROWS = 10_000
 MOST_ODD = 0.1
 """Where more of the lines are no records, the file is not what it is taken for."""
 MOST_BYTES = 1 << 26
-"""How much of a file is looked at for gaps and values of short lists."""
-MOST_VALUES = 100
-"""Columns with more values than this are looked at for gaps only."""
+"""How much of a file is looked at for gaps."""
 _HEAD = 1 << 20
 
 
@@ -33,12 +32,12 @@ class Sample:
     """The type of a column, in words of any library, and some of its values; None where one is missing."""
 
     type: str
-    values: list[Any] = field(default_factory=list)
+    values: list[Any]
 
 
 @dataclass(frozen=True)
-class FileSample:
-    """Records of a file, by column, and what is wrong with the first line that is none."""
+class TableSample:
+    """Values of a table, by column, and what is wrong with the first line of a file that is no record."""
 
     columns: dict[str, Sample]
     odd: TableError | None = None
@@ -46,8 +45,48 @@ class FileSample:
     reading: Mapping[str, Any] = field(default_factory=dict)
 
 
-def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSample:  # noqa: ANN401 - fields of Options
-    """The first records of a file, by column."""
+def sample_of_table(table: Any) -> TableSample:  # noqa: ANN401 - of any library
+    kind = kind_of(table)
+    if kind == "numpy":
+        raise TableError("an array, which has no column names", "give a dictionary of columns or a data frame")
+    if kind == "records":
+        records = [table] if isinstance(table, Mapping) else table
+        for row, record in enumerate(records):
+            if not isinstance(record, Mapping):
+                raise TableError("a list of something else than records", "give a list of dictionaries", row=row)
+        return TableSample(_of_records(records))
+    names = list(table if kind == "columns" else table.schema.names if kind.startswith("arrow") else table.columns)
+    columns, _ = columns_of(table, names) if names else ({}, 0)
+    return TableSample({str(name): _sample(column) for name, column in columns.items()})
+
+
+def _sample(column: Any) -> Sample:  # noqa: ANN401 - of any library
+    first = column[:MOST_ROWS]
+    values = list(getattr(first, "to_pylist", getattr(first, "tolist", lambda: list(first)))())
+    type_ = getattr(column, "dtype", getattr(column, "type", None))
+    there = {type(value) for value in values if value is not None}
+    if type_ is None:
+        type_ = next(iter(there)).__name__ if len(there) == 1 else "list" if there & {list, dict} else "text"
+    return Sample("text" if there == {str} else str(type_), values)
+
+
+def _of_records(records: Iterable[Mapping[str, Any]]) -> dict[str, Sample]:
+    columns: dict[str, list[Any]] = {}
+    late = dict[tuple[str, str | None], None]()
+    for number, record in enumerate(records):
+        for name in {**columns, **record}:
+            value, values = record.get(name), columns.setdefault(name, [None] if number else [])
+            if len(values) < MOST_ROWS:
+                values.append(value)
+            elif value is None or (isinstance(value, str) and value in NULLS):
+                late[name, value] = None
+    for name, value in late:
+        columns[name].insert(0, value)
+    return {name: _sample(values) for name, values in columns.items()}
+
+
+def sample_of(path: StrPath, **options: Any) -> TableSample:  # noqa: ANN401 - fields of Options
+    """What the first file of a path holds."""
     read = Options(**options)
     found = Files(path, read).look()
     if not found:
@@ -58,7 +97,7 @@ def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSa
     try:
         if source.format in ("parquet", "arrow"):
             return _of_columns(source)
-        return _of_csv(source, read, gaps) if source.format == "csv" else _of_json(source, read, gaps)
+        return _of_csv(source, read) if source.format == "csv" else _of_json(source, read)
     except (pyarrow().ArrowException, UnicodeDecodeError, csv.Error, ValueError) as error:  # messages may show values
         if isinstance(error, TableError):
             raise error.at(file=source.name) from None
@@ -66,37 +105,22 @@ def sample_of(path: StrPath, gaps: Sequence[str] = (), **options: Any) -> FileSa
     raise TableError(problem, "check that it is one, or say which format and encoding it has", file=source.name)
 
 
-def _of_columns(source: Input) -> FileSample:
-    gaps = set[str]()
-    if source.format == "parquet":
-        file = parquet_file(source.path)
-        first = next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table())
-        groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
-        parts = [group.column(index) for group in groups for index in range(file.metadata.num_columns)]
-        gaps = {part.path_in_schema for part in parts if part.statistics and part.statistics.null_count}
-    else:
-        first = pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS)
-    pairs = zip(first.schema, first.columns, strict=True)
-    return FileSample(
-        {one.name: Sample(str(one.type), [*c.to_pylist(), *[None] * (one.name in gaps)]) for one, c in pairs}
-    )
+def _of_columns(source: Input) -> TableSample:
+    if source.format == "arrow":
+        return sample_of_table(pyarrow("dataset").dataset(source.path, format="ipc").head(MOST_ROWS))
+    file = parquet_file(source.path)
+    found = sample_of_table(next(file.iter_batches(MOST_ROWS), file.schema_arrow.empty_table()))
+    for group in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
+        for part in map(group.column, range(group.num_columns)):
+            if part.path_in_schema in found.columns and part.statistics and part.statistics.null_count:
+                found.columns[part.path_in_schema].values.append(None)
+    return found
 
 
-def _head(source: Input, encoding: str | None) -> bytes:
-    """The first line that holds something."""
-    lines = Lines(source, Options(encoding=encoding, block_bytes=1 << 16))
-    try:
-        while len(lines.data) < _HEAD and b"\n" not in lines.data.removeprefix(MARK).lstrip(b"\r\n"):
-            if not lines.fill(0):
-                break
-    finally:
-        lines.raw.close()
-    if not lines.data.strip():
-        raise TableError("an empty file", "name a file with records")
-    return bytes(lines.data)
+# ---- CSV
 
 
-def _of_csv(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
+def _of_csv(source: Input, read: Options) -> TableSample:
     shown: dict[str, Any] = {"encoding": read.encoding} if read.encoding else {}
     if read.encoding is None and _head(source, "latin-1").startswith(("ÿþ".encode(), "þÿ".encode())):
         shown["encoding"] = "utf-16"
@@ -106,58 +130,51 @@ def _of_csv(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
         source, shown["delimiter"] = source._replace(delimiter=mark), mark
     header = header_of(line, source.delimiter, Fields({}))
     if len(header) == 1 and (marks := [mark for mark in DELIMITERS if mark in header[0]]):
-        raise TableError(
-            f"one column, whose name holds {DELIMITERS[marks[0]]}", "give it as the delimiter (--delimiter)"
-        )
+        problem = f"one column, whose name holds {DELIMITERS[marks[0]]}"
+        raise TableError(problem, "give it as the delimiter (--delimiter)")
     names = [name for name in header if name.strip() and header.count(name) == 1]
     if not names:
         raise TableError("a first line that holds no column names", "begin the file with the column names", line=1)
     fields = Fields({name: Category() for name in names}, ignore_extra=True)
-    columns, odd = _columns(source, fields, read, gaps)
+    columns, odd = _columns(source, fields, read)
     if odd and odd[0].problem == OPEN_QUOTE.problem:  # perhaps fields hold line ends
         with suppress(TableError):
-            several = _columns(source, fields, replace(read, multiline=True), gaps)
+            several = _columns(source, fields, replace(read, multiline=True))
             if not several[1]:
                 columns, odd, shown["multiline"] = *several, True
     if len(odd) > MOST_ODD * (len(odd) + len(columns[names[0]])):  # then the file is something else
         raise odd[0]
     found = {name: Sample("text", values) for name, values in columns.items()}
-    return FileSample(found, odd[0] if odd else None, len(header) - len(names), shown)
+    return TableSample(found, odd[0] if odd else None, len(header) - len(names), shown)
 
 
-def _columns(
-    source: Input, fields: Fields, read: Options, gaps: Sequence[str]
-) -> tuple[dict[str, list[Any]], list[TableError]]:
-    """The first values of each column, with what comes later, and what is wrong with lines among the first."""
+def _head(source: Input, encoding: str | None) -> bytes:
+    """The first line that holds something."""
+    lines = Lines(source, Options(encoding=encoding, block_bytes=1 << 16))
+    with closing(lines.raw):
+        while len(lines.data) < _HEAD and b"\n" not in lines.data.removeprefix(MARK).lstrip(b"\r\n"):
+            if not lines.fill(0):
+                break
+    if not lines.data.strip():
+        raise TableError("an empty file", "name a file with records")
+    return bytes(lines.data)
+
+
+def _columns(source: Input, fields: Fields, read: Options) -> tuple[dict[str, list[Any]], list[TableError]]:
+    """The first values of each column, with gaps that come later, and what is wrong with lines among the first."""
     pa, pc = pyarrow(), pyarrow("compute")
-    first: dict[str, list[Any]] = {name: [] for name in fields.columns}
-    later: dict[str, set[Any]] = {name: set() for name in fields.columns}
-    odd, records = list[TableError](), 0
-    file = TextFile(source, fields, read)
-    try:
+    columns: dict[str, list[Any]] = {name: [] for name in fields.columns}
+    gaps, odd, first = pa.array([*NULLS, None]), list[TableError](), True
+    with closing(TextFile(source, fields, read)) as file:
         while (found := file.ahead(MOST_ROWS, 0)) and file.lines.size < MOST_BYTES:
             part = file.take(found)
-            if records < MOST_ROWS:
-                odd += [bad.error.at(line=part.line(bad.row)) for bad in part.bad]
-                for name, values in first.items():
-                    values += [value or None for value in part.table[name].to_pylist()]
-            else:
-                for name, seen in later.items():
-                    column = part.table[name]
-                    few = len(seen) <= MOST_VALUES
-                    seen |= {None} if column.null_count else set()
-                    seen |= set(
-                        pc.unique(column if few else column.filter(pc.is_in(column, pa.array(gaps)))).to_pylist()
-                    )
-            records += part.records
-    finally:
-        file.close()
-    return {name: values + _new(later[name], values, gaps) for name, values in first.items()}, odd
-
-
-def _new(later: set[Any], values: list[Any], gaps: Sequence[str]) -> list[Any]:
-    kept = later if len(later) <= MOST_VALUES else later & {None, *gaps}
-    return sorted(kept.difference(values), key=lambda value: (value is None, value))
+            if first:
+                odd = [bad.error.at(line=part.line(bad.row)) for bad in part.bad]
+            for name, values in columns.items():
+                column = part.table[name]
+                values += (column if first else pc.unique(column.filter(pc.is_in(column, gaps)))).to_pylist()
+            first = False
+    return columns, odd
 
 
 def _delimiter(line: bytes, usual: str) -> str:
@@ -172,66 +189,32 @@ def _delimiter(line: bytes, usual: str) -> str:
 # ---- JSON
 
 
-def _of_json(source: Input, read: Options, gaps: Sequence[str]) -> FileSample:
-    """Columns of objects inside of objects have dotted names; lists and other objects are empty ones."""
-    columns: dict[str, list[Any]] = {}
-    later: dict[str, set[Any]] = {}
-    for number, line in enumerate(_lines(source, read.encoding)):
-        record = _record(line)
-        if record is None:
-            if number < MOST_ROWS:
-                raise TableError(f"a file that cannot be read as {source.format}", "write one JSON object a line")
-            continue
-        flat = dict(_flat(record))
-        if number < MOST_ROWS:
-            for name, value in flat.items():
-                columns.setdefault(name, [None] * number).append(value)
-            for column in columns.values():
-                column += [None] * (number + 1 - len(column))
-            continue
-        for name in flat.keys() - columns.keys() - later.keys():
-            if not isinstance(flat[name], list | dict) and (flat[name] is not None or not _holds(name, columns)):
-                later[name] = {None}
-        for name in (*columns, *(later.keys() - columns.keys())):
-            value, seen = flat.get(name), later.setdefault(name, set())
-            if not isinstance(value, list | dict) and (len(seen) <= MOST_VALUES or value is None or value in gaps):
-                seen.add(value)
-    if not columns:
+def _of_json(source: Input, read: Options) -> TableSample:
+    found = _of_records(_json_records(source, read.encoding))
+    if not found:
         raise TableError("an empty file", "name a file with records")
-    for name in [name for name, column in columns.items() if all(value in (None, {}) for value in column)]:
-        if _holds(name, columns):  # an object that is null or empty in some records
-            del columns[name]
-            later.pop(name, None)
-    found = {}
-    for name in (*columns, *(later.keys() - columns.keys())):
-        values = columns.get(name, [])
-        nested = any(isinstance(value, list | dict) for value in values)
-        found[name] = Sample(
-            "list" if nested else "text", values if nested else values + _new(later.get(name, set()), values, gaps)
-        )
-    return FileSample(found, reading={"encoding": read.encoding} if read.encoding else {})
+    for name in [name for name, sample in found.items() if all(value in (None, {}) for value in sample.values)]:
+        if any(other.startswith(f"{name}.") for other in found):  # an object that is null or empty in some records
+            del found[name]
+    return TableSample(found, reading={"encoding": read.encoding} if read.encoding else {})
 
 
-def _lines(source: Input, encoding: str | None) -> Iterator[bytes]:
-    lines = Lines(source, Options(encoding=encoding))
-    try:
-        while lines.size < MOST_BYTES and lines.fill(0):
-            yield from lines.take(len(lines.ends))[0].removeprefix(MARK).splitlines()
-        lines.finish()
-        yield from lines.take(len(lines.ends))[0].removeprefix(MARK).splitlines() if lines.size < MOST_BYTES else ()
-    finally:
-        lines.raw.close()
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    record = None
-    with suppress(ValueError, RecursionError):
-        record = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
-    return record if isinstance(record, dict) else None
-
-
-def _holds(name: str, names: Mapping[str, Any]) -> bool:
-    return any(other.startswith(f"{name}.") for other in names)
+def _json_records(source: Input, encoding: str | None) -> Iterator[dict[str, Any]]:
+    """Names of what is inside of objects are dotted; lists and other objects are empty ones."""
+    lines, more, number = Lines(source, Options(encoding=encoding)), True, 0
+    with closing(lines.raw):
+        while more and lines.size < MOST_BYTES:
+            more = lines.fill(0)
+            if not more:
+                lines.finish()
+            for line in lines.take(len(lines.ends))[0].removeprefix(MARK).splitlines():
+                record, number = None, number + 1
+                with suppress(ValueError, RecursionError):
+                    record = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+                if isinstance(record, dict):
+                    yield dict(_flat(record))
+                elif number <= MOST_ROWS:
+                    raise TableError(f"a file that cannot be read as {source.format}", "write one JSON object a line")
 
 
 def _flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
