@@ -140,20 +140,18 @@ between seeds. Lower is better.
 
 ## What was compared
 
-- **cascade** and **paper** can publish at every moment, for ever, with one ε.
 - **PMM**, `pmm`: one release of the complete data at t with all of ε.
 - **PMM rerun**: `pmm` at {CHECKPOINTS} moments with ε / {CHECKPOINTS} each, looked at at t.
 - **no data read**: points drawn evenly.
 
-Streams are in `benchmarks/streams.py`; the flights are recorded data. Seeds, each with a fresh stream and fresh noise:
-{seeds}. The other settings are ε = 0.1, 1 and 4 at t = 1,000 to 1,000,000. All numbers are in `accuracy.json`, made by
+Streams are in `benchmarks/streams.py`. Seeds, each with a fresh stream and fresh noise:
+{seeds}. The other settings are ε = 0.1, 1 and 4 at t = 1,000 to 1,000,000. All numbers are in `accuracy.json`, by
 `make bench-accuracy SIZE={found["size"]}` in {found["seconds"] / 60:.0f} minutes of the processor.
 
 ## How W1 was measured
 
-Exactly in d = 1 and for few points; otherwise as a flow on a grid of {cells} cells, after every point was moved to the
-centre of its cell, for every mechanism alike. A grid hides errors smaller than its cells. Where t = 10⁶ is compared
-with 10⁴, the grid is finer for the larger t, with as many points in a cell.
+Exactly in d = 1 and for few points; otherwise as a flow on a grid of {cells} cells, which hides errors smaller than its
+cells. Where t = 10⁶ is compared with 10⁴, the grid is finer for the larger t.
 """
 
 

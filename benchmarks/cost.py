@@ -112,14 +112,14 @@ def page(found: dict[str, Any]) -> str:
     one = found["literal"]
     return f"""# What a point costs in the paper's mechanism
 
-Time of the fast engine and of the literal algorithm of the paper, with the same law of its outputs. Uniform points in
+Time of the fast engine and of the literal algorithm of the paper. Uniform points in
 the square, ε = {EPSILON:g}, seconds of the processor, medians of {REPEATS} repeats in turns.
 
 {judged(figures(found))}
 **The literal algorithm is extrapolated.** It ran on {one["points"]:,} points in {one["measured"]:.0f} s. Nearly all of
 that are steps of counters, one for every live cell at every point: {1e6 * one["a_cell_step"]:.2f} µs each, and
 {cell_steps(0, FIRST):,} of them for {FIRST:,} points, {number(one["extrapolated"])} s. Its releases are not counted in;
-those of the fast engine are. Memory is that of a process of its own. `python -m benchmarks.cost` writes `cost.json`.
+those of the fast engine are. `python -m benchmarks.cost` writes `cost.json`.
 """
 
 

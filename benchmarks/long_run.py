@@ -102,9 +102,8 @@ def page(found: list[dict[str, Any]]) -> str:
 {table(head, rows, "lr")}
 Points in the square, ε = 1, batches of {BATCH:,}; each run in a process of its own. *State* is what `to_bytes()` gives.
 *Memory* is the most that the process ever had beyond an empty one, with the state and its saved copy both in memory.
-Figures above are of all {len(found)} moments that were measured: powers of ten, and those at which cascade holds most
-for its age, just before the first slow bucket of a stage closes. Made by `make bench-long`; every moment is in
-`long-run.json`.
+Figures above are of {len(found)} moments: powers of ten, and those at which cascade holds most
+for its age. Made by `make bench-long` (`long-run.json`).
 """
 
 

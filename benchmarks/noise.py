@@ -88,7 +88,7 @@ def page(found: dict[str, Any]) -> str:
 A million draws of standard deviation {math.sqrt(2) * SCALE:.0f} (OpenDP: {OPENDP_DRAWS:,}, as one vector):
 
 {table(["", "ns a draw", "Headwater = 1"], rows, "lr")}
-Seconds of the processor, medians of repeats in turns in one process: only ratios say something about other machines.
+Seconds of the processor, medians of repeats in turns in one process.
 Tables have {CELLS[0]} to {CELLS[-1]:,} cells and scales from {SCALES[0]:g} to {SCALES[-1]:,g}. Made by
 `python -m benchmarks.noise`; the ratio for each of them is in `noise.json`.
 """

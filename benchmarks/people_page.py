@@ -103,8 +103,7 @@ def page(found: dict[str, Any]) -> str:
 {judged(figures(found))}
 ![Error against the cap](people.png)
 
-The picture is of the most records. Small caps leave out what people with many records do; large ones drown in noise.
-Pairs of columns are best with a smaller cap than single ones; `measure=` says what a cap should be best for.
+The picture is of the most records. Pairs of columns are best with a smaller cap than single ones.
 
 ## How it was measured
 

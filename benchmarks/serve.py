@@ -194,6 +194,10 @@ def figures(found: dict[str, Any]) -> list[Figure]:
     return asked
 
 
+ATTACKERS = """Attackers ask for tables of up to a million rows, read them or go away, on a disk with 400 MB
+to spare. """
+
+
 def page(found: dict[str, Any]) -> str:
     """The page in Markdown."""
     return f"""# The service
@@ -203,8 +207,8 @@ Service and load have a process each, on one machine of {found["cores"]} cores. 
 answered. Single records come over {CONNECTIONS} connections; readers of the release of this moment make one request a
 second each; slow readers ask for whole tables and events, and take nothing of the answers. Kills come while 16
 connections write with retries; afterwards the state holds exactly what was acknowledged, and replaying it gives every
-release that was served. Attackers ask for tables of up to a million rows, read them or go away, on a disk with 400 MB
-to spare. Made by `make bench-serve`; `serve.json` has all numbers.
+release that was served. {ATTACKERS if "attacked" in found else ""}Made by `make bench-serve`; `serve.json` has all
+numbers.
 """
 
 

@@ -68,19 +68,17 @@ Both in turns, {ROUNDS} times; medians of the last {STEADY}, since Java compiles
 but for the last two columns. A standalone cluster of two workers and a driver, on {found["cores"]} cores.
 {found.get("note", "")}
 
-*The driver* plans and compiles queries and hands out tasks, whatever the number of records; *its owner* is what
-Headwater adds in Python: summing counts and measuring. Let micro-batches be large: planning hardly grows with them.
+*The driver* plans queries, whatever the number of records; *its owner* is what Headwater adds in Python: summing counts
+and measuring.
 
 ## What reaches the driver
 
-For one batch of a run in the plane, from record 0 on. A code is a cell of a bucket in which records occur. Where places
-repeat, codes grow with the number of buckets only.
+For one batch of a run in the plane. A code is a cell of a bucket in which records occur.
 
 {table(["data", "records", "codes", "MB"], reached, "lr")}
 ## How far one owner carries
 
-Computed from the numbers above: micro-batches as large as the measured ones, and in the state the codes of the open
-slow bucket, of five bytes each.
+Computed from the numbers above; in the state are the codes of the open slow bucket, of five bytes each.
 
 {table(["data", "records", "executors, core hours", "driver, hours", "state, GB"], far(found), "lr")}
 Made by `make bench-spark`; all numbers are in `spark.json`.

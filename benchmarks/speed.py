@@ -93,9 +93,8 @@ def page(found: dict[str, Any]) -> str:
 {judged(figures(found))}
 {found["points"]:,} points in the square of each stream ({streams}; how many numbers a row has is in brackets), ε = 1,
 batches of {BATCH:,}. Seconds of the processor; a ratio is that of the best runs of both sides, which take turns. The
-baseline of ingestion finds the cells of depth {BINS} and counts them with `numpy.bincount`, batch by batch; ours also
-checks the points, and keeps, measures and summarises every bucket. Single points are taken around the ends of slow
-buckets, where most is done at once. Made by `make bench-speed`; every number is in `speed.json`.
+baseline of ingestion finds the cells of depth {BINS} and counts them with `numpy.bincount`. Single points are taken
+around the ends of slow buckets, where most is done at once. Made by `make bench-speed` (`speed.json`).
 """
 
 

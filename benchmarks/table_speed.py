@@ -134,12 +134,10 @@ def page(found: list[dict[str, Any]]) -> str:
 
 {judged([asked])}
 {table(head, rows, "lr")}
-Both sides are whole processes, from the start of Python to the end. The baseline reads the file with pyarrow, with the
-same column types, and counts the cells of its five columns with NumPy. `headwater run` reads, checks and encodes the
-file, counts, keeps its state on the disk, and writes one release of as many rows, a million at most. The best of
-{REPEATS} runs of each, in turns; the machine had a load of {max(one["load"] for one in found):.1f}. The file is read
-block by block and never held whole: what grows is the release, whose points are in memory while it is written. Made by
-`make bench-speed`.
+Both sides are whole processes. The baseline reads the file with pyarrow and counts the cells of its five columns with
+NumPy. `headwater run` also keeps its state on the disk, and writes one release of as many rows, a million at most. The
+best of {REPEATS} runs of each, in turns; the machine had a load of {max(one["load"] for one in found):.1f}. The file is
+never held whole: what grows is the release. Made by `make bench-speed`.
 """
 
 

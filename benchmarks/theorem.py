@@ -124,12 +124,10 @@ Slopes of log W1 against log t for t ≥ {FIT_FROM:,}, with the standard error o
 
 {table(head, slopes, "lr")}
 The theorem bounds E W1 by an unknown constant times a rate, `log(t)·(εt)^(-1/d)` for d ≥ 2 and
-`log³(εt)·log^1.5(t)/(εt)` for d = 1, so only slopes can be compared. The range is short:
-a flatter slope does not contradict it, and a steeper one proves no better rate.
+`log³(εt)·log^1.5(t)/(εt)` for d = 1, so only slopes can be compared, over a short range.
 
-**The moment matters.** A level ends at t = 2^k − 1, and at t = 2^k its noisy total replaces what Algorithm 2 had
-counted of it. Before, most cells have not reached the threshold of Algorithm 2, and this half of the stream is
-published spread evenly: wrong for clusters, right for the uniform stream.
+**The moment matters.** At t = 2^k the noisy total of a level replaces what Algorithm 2 had counted of it. Before, most
+cells have not reached its threshold, and this half of the stream is published spread evenly.
 
 ## At the largest t
 

@@ -45,13 +45,12 @@ def text(found: dict[str, Any]) -> str:
 `headwater.secret.noise`. The smallest of {number:,} p-values, times their number, is
 {found["smallest_times_number"]:.2g}; below {found["level"]:g} it would be an alarm (Holm), which a correct sampler
 raises with a probability of at most about {found["level"]:g}. {len(found["independent"])} p-values come from draws of
-their own; whether these are uniform is tested too (Kolmogorov and Smirnov): p = {found["uniformity"]:.2g}.
+their own; that these are uniform is tested too: p = {found["uniformity"]:.2g}.
 
 {table(["family", "scales", "p-values", "smallest", "where"], rows, "lrrrl")}
 *Whole law*: chi-square against the exact probabilities, in bins. *Zero*, *symmetry*, *tails*: exact binomial tests of
-how often 0 came, of the signs, and beyond thresholds where 30, 300 and 3000 draws are expected. *Size*: the sum of all
-|Z|, which shows a wrong scale best. *Slope*: the odds of neighbouring values, one step and one scale apart.
-*Neighbours*: pairs of draws at neighbouring addresses. *Steps*: the distribution function. A check that expects next to
-nothing is left out. Made by `make test-statistics` (seed {found["seed"]}) in {found["seconds"]} seconds; every p-value
+how often 0 came, of the signs, and beyond thresholds. *Size*: the sum of all |Z|. *Slope*: the odds of neighbouring
+values, one step and one scale apart. *Neighbours*: pairs of draws at neighbouring addresses. *Steps*: the distribution
+function. Made by `make test-statistics` (seed {found["seed"]}) in {found["seconds"]} seconds; every p-value
 is in `statistics.json`.
 """
