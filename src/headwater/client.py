@@ -62,36 +62,16 @@ class Client:
         """Write records, all of them or none, and return how many records the run has with them.
 
         They are on the service's disk when this returns. It is sent again after errors of the network, under the same
-        key, so nothing is counted twice.
-
-        Parameters
-        ----------
-        table
-            A list of dictionaries, or any data frame or Arrow table.
-        key
-            The idempotency key. Give your own if a later run of your program may write the same again.
+        key, so nothing is counted twice. Give a key of your own if your program may write the same again later.
         """
-        return self.write_bytes(*_encoded(table), key=key)
-
-    def write_bytes(self, content: bytes, media_type: str, *, key: str | None = None) -> int:
-        """Write records that are encoded already, such as the content of a CSV file.
-
-        Parameters
-        ----------
-        content, media_type
-            The records, and what they are, such as ``"text/csv"``.
-        key
-            As for `write`.
-        """
+        content, media_type = _encoded(table)
         headers = {"Content-Type": media_type, "Idempotency-Key": key or uuid.uuid4().hex}
         return int(json.loads(self._request("POST", "/records", headers, content))["t"])
 
     def status(self) -> dict[str, Any]:
-        """What the run is and how many records it has."""
         return dict(json.loads(self._request("GET", "")))
 
     def releases(self) -> list[dict[str, Any]]:
-        """All published releases, oldest first."""
         found = list[dict[str, Any]]()
         while True:
             after = found[-1]["t"] if found else 0
@@ -101,35 +81,15 @@ class Client:
             found += more
 
     def card(self, t: int | None = None, *, last: int | None = None) -> dict[str, Any]:
-        """The card of a release.
-
-        Parameters
-        ----------
-        t, last
-            The time of a published one; this moment unless given, and then perhaps of the last so many records only.
-        """
+        """The card of a published release, or of this moment's, perhaps of the last so many records only."""
         return dict(json.loads(self._request("GET", _place(t, "card", last=last))))
 
     def now(self, *, rows: int | None = None, where: Mapping[str, Any] | None = None, last: int | None = None) -> Any:  # noqa: ANN401
-        """The synthetic data set of this moment, a ``pyarrow.Table``.
-
-        Parameters
-        ----------
-        rows, last
-            How many records; only about the last so many records of the stream.
-        where
-            Conditions, such as ``{"origin": "JFK", "delay": (0, 30)}``.
-        """
+        """A ``pyarrow.Table``: the synthetic data set of this moment, perhaps of the last so many records only."""
         return self._table(None, rows=rows, where=where, last=last)
 
     def release(self, t: int, *, rows: int | None = None, where: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401
-        """A published release, a ``pyarrow.Table``.
-
-        Parameters
-        ----------
-        t, rows, where
-            Its time; how many of its records, and conditions as for `now`.
-        """
+        """A ``pyarrow.Table``: so many rows of the release at a time."""
         return self._table(t, rows=rows, where=where, last=None)
 
     def _table(self, t: int | None, *, where: Mapping[str, Any] | None, **asked: int | None) -> Any:  # noqa: ANN401
@@ -186,7 +146,6 @@ class Client:
             return 0, b"", 0.0
 
     def close(self) -> None:
-        """End the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -22,8 +22,6 @@ from headwater.secret.read.batch import Batch as Lines
 from headwater.secret.read.source import read_bytes
 
 POSITION = "kafka"
-"""The name under which a run keeps the offsets of its topic."""
-
 _BATCH = 10_000  # messages that are taken at a time, at most
 _NO_ID = "A" * 22  # zero, as brokers of before Kafka 2.8 say it
 _MARK = b"\xef\xbb\xbf"
@@ -96,7 +94,6 @@ def _at(error: TableError, place: tuple[int, int]) -> TableError:
 
 
 def encode(run: Run, batch: TopicBatch, form: str, bad_rows: str = "stop", *, ignore_extra: bool = False) -> Batch:
-    """The records of a batch as the run keeps them, with what was bad or clipped in them."""
     parts = batch.read(run.synth.input_schema, form, bad_rows, ignore_extra=ignore_extra)
     return in_order([run.encode(part, bad_rows=bad_rows) for part in parts])
 
@@ -158,7 +155,6 @@ class Offsets:
 
     @property
     def position(self) -> dict[str, Any]:
-        """The next offset of every partition, as a run keeps it."""
         return {"topic": self._topic, "offsets": {str(part): self.next[part] for part in sorted(self.next)}, **self.ids}
 
     def check_id(self, name: str, found: str) -> None:
@@ -171,12 +167,10 @@ class Offsets:
             )
 
     def begin(self, partition: int, offset: int) -> None:
-        """Expect the messages of a new partition, from its oldest one on."""
         self.next[partition] = offset
         self._starting.add(partition)
 
     def check_partitions(self, found: Iterable[int]) -> None:
-        """Refuse a topic that has lost a partition."""
         if gone := sorted(set(self.next) - set(found)):
             raise TopicError(f"partition {gone[0]} of {self._topic!r} is gone: the topic was made anew")
 
@@ -366,7 +360,6 @@ class Topic:
             self._consumer.assign([self._kafka.TopicPartition(self.name, *at) for at in self._offsets.next.items()])
 
     def close(self) -> None:
-        """End the connection."""
         self._asked_id = self._admin = None
         self._consumer.close()
 

@@ -37,6 +37,7 @@ GONE_OPTIONS = {
     "a file that was renamed or cut is refused": {"run --gone-is-done", "run --same-again"},
     "training a classifier is ten lines of scikit-learn": {"evaluate --target", "report --target"},
     "long audits are nightly tests": {"audit --checkpoint", "audit --search", "audit --size"},
+    "its folder can be removed": {"demo --fresh"},
 }
 """Options of commands that went, each with the reason."""
 

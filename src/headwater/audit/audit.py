@@ -29,16 +29,13 @@ class AuditReport:
 
     @property
     def alarms(self) -> list[str]:
-        """What refutes a claim."""
         return [one.name for one in self.findings if one.alarm]
 
     @property
     def passed(self) -> bool:
-        """Whether no claim was refuted."""
         return not self.alarms
 
     def to_json(self) -> str:
-        """One JSON document."""
         findings = [asdict(one) | {"alarm": one.alarm} for one in self.findings]
         found = {"headwater": self.version, "passed": self.passed, "confidence": 1 - ALPHA, "note": self._note()}
         return json.dumps(found | {"findings": findings}, indent=2, ensure_ascii=False)
@@ -52,7 +49,6 @@ class AuditReport:
         )
 
     def __str__(self) -> str:
-        """A table in Markdown, and a note on what it proves."""
         rows = [[f.name, *_found(f), f"{f.runs:,}" if f.runs else "", f.how] for f in self.findings]
         last = f"passed: no claim is refuted by {len(rows)} cases and checks"
         last = last if self.passed else "ALARM: " + "; ".join(self.alarms)
@@ -68,24 +64,7 @@ def _found(found: Finding) -> tuple[str, str, str]:
 
 
 def run_audit(runs: int = 600, *, only: str | None = None, seed: int | None = None, show: bool = False) -> AuditReport:
-    """Try to refute every claim of Headwater; say how far that got.
-
-    Parameters
-    ----------
-    runs
-        On each stream of a pair; 0 for exact losses only.
-    only
-        Only cases and checks whose name contains this.
-    seed
-        For tests only. Without it every run has a key from the operating system.
-    show
-        Whether to say on standard error how far it is.
-
-    Examples
-    --------
-    >>> run_audit(only="ledger, d = 1, ε = 1").passed
-    True
-    """
+    """Try to refute every claim by so many runs on each stream of a pair; 0 for exact losses only."""
     if runs and runs < LEAST:
         raise ValueError(f"runs must be 0 or at least {LEAST}: half of them choose an event, the others count it")
     checks = [check for check in _exact() if only is None or only in check[0]]
@@ -105,7 +84,6 @@ Check = tuple[str, Callable[[], Finding]]
 
 
 def _exact() -> Iterator[Check]:
-    """All that is computed: by name."""
     how = "when releases come, their sizes, the exit code: all the same"
     for pair in file_pairs():
         name = f"files: {pair.name} ({pair.file})"

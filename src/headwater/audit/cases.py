@@ -48,30 +48,12 @@ DRAWS = 50_000  # of bare noise, which are quick
 
 @dataclass(frozen=True)
 class Traits:
-    """What an auditor must know of a mechanism.
+    """What an auditor must know of a mechanism."""
 
-    Parameters
-    ----------
-    deltas
-        Whether it takes budgets with a δ: then all checks run with one as well.
-    partitions
-        Whether each measurement counts every record of its bucket exactly once: then totals are compared, and new draws
-        tell when something new is measured.
-    divides
-        Whether it divides what its ledger lists among tables, and so draws more noise than is listed, never less.
-    thresholds
-        Whether noisy counts are compared with thresholds: then chosen outputs stay out of their reach.
-
-    Examples
-    --------
-    >>> Traits(partitions=True).deltas
-    False
-    """
-
-    deltas: bool = False
-    partitions: bool = False
-    divides: bool = False
-    thresholds: bool = False
+    deltas: bool = False  # it takes budgets with a δ: then all checks run with one as well
+    partitions: bool = False  # each measurement counts every record of its bucket exactly once: totals are compared
+    divides: bool = False  # it divides what its ledger lists among tables, and so draws more noise, never less
+    thresholds: bool = False  # noisy counts are compared with thresholds: chosen outputs stay out of their reach
 
 
 TRAITS = {
@@ -110,7 +92,6 @@ class Pair:
         return [i for i, (a, b) in enumerate(zip(self.one, self.other, strict=True)) if a != b]
 
     def replaced(self, one: Record, other: Record) -> Pair:
-        """The same streams with other records where they differ."""
         (i,) = self.changed
         return replace(self, one=_with(self.one, i, one), other=_with(self.other, i, other))
 
@@ -120,7 +101,6 @@ def _with(stream: tuple[Record, ...], i: int, record: Record) -> tuple[Record, .
 
 
 def replaced(background: Points, position: int, one: object, other: object) -> Pair:
-    """The background with one point replaced by each of two."""
     streams = []
     for place in (one, other):
         points = np.array(background, dtype=float)
@@ -156,8 +136,6 @@ def person_replaced(
 
 @dataclass(frozen=True)
 class Case:
-    """What is run, and what is looked at."""
-
     name: str
     mechanism: str
     epsilon: float
@@ -220,7 +198,6 @@ class Case:
             return seen
 
     def columns(self, side: int, runs: int, seed: int | None = None) -> dict[str, list[Value]]:
-        """Many runs on one stream, feature by feature. Run ``i`` has the seed ``seed + 2·i + side``."""
         views = [self.view(side, None if seed is None else seed + 2 * i + side) for i in range(runs)]
         names = {name: None for view in views for name in view}
         return {name: [view.get(name) for view in views] for name in names}
@@ -259,7 +236,6 @@ class Draws:
     joint: bool = False
 
     def columns(self, side: int, runs: int, seed: int | None = None) -> Mapping[str, list[Value]]:
-        """A count, of ``side``, with noise on it; or a yes or no, and a table that a record is in, with joint noise."""
         runs, noise = max(runs, DRAWS), Noise(None if seed is None else seed + side)
         scale, rho = 1 / self.claim.epsilon, self.claim.delta and rho_for(self.claim.epsilon, self.claim.delta)
         if not self.joint:
@@ -321,7 +297,6 @@ def worst_cases(mechanism: str, dimension: int, epsilon: float, *, noisy_counts:
 
 
 def tables(mechanism: str, epsilon: float) -> list[Case]:
-    """Records of a table: another category, a value that is or is not missing, a number on its bound."""
     usual: dict[str, object] = {"amount": 0.1, "colour": "red", "member": False}
     changes: dict[str, tuple[Record, Record]] = {
         "another category": (usual, {**usual, "colour": "blue"}),
@@ -339,7 +314,6 @@ def tables(mechanism: str, epsilon: float) -> list[Case]:
 
 
 def bad_records(mechanism: str, epsilon: float) -> list[Case]:
-    """A record that becomes a bad one: a point beyond the cube, or a colour that is none."""
     found = []
     for one in worst_cases(mechanism, 1, epsilon)[::2] + tables(mechanism, epsilon):
         record = one.pair.one[one.pair.changed[0]]

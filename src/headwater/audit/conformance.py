@@ -84,14 +84,12 @@ class Subject:
         return Budget(epsilon, self.delta)
 
     def start(self, epsilon: float = 1.0) -> Synthesizer:
-        """A run. All of them have the same key, so that two can be compared."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededRunWarning)
             how: dict[str, Any] = {"mechanism": self.mechanism, "seed": SEED}
             return Synthesizer(self.schema, epsilon=epsilon, delta=self.delta, **how)
 
     def release_once(self, n: int, epsilon: float = 1.0) -> Release:
-        """The release of a run, or of a data set if there is one release only."""
         if self.online:
             synth = self.start(epsilon)
             synth.update(self.batch(n, 0))
@@ -101,7 +99,6 @@ class Subject:
             return pmm(self.batch(n, 0), self.schema, epsilon=epsilon, seed=SEED)
 
     def batch(self, n: int, seed: int) -> Any:  # noqa: ANN401 - an array of points, or a list of records
-        """Records that are made up: the same for the same seed."""
         rng = np.random.default_rng(seed)
         if not isinstance(self.schema, Schema):
             return rng.beta(0.5, 3, (n, self.schema.dimension))
@@ -129,7 +126,6 @@ def same(one: Release, other: Release) -> bool:
 
 
 def said(state: State) -> list[tuple[str, bytes]]:
-    """All of a state, as something that can be compared."""
     header, arrays = state
     found = [(f"{name} {array.dtype} {array.shape}", array.tobytes()) for name, array in sorted(arrays.items())]
     return [(repr(header), b""), *found]
@@ -160,15 +156,7 @@ def _with_delta(check: Check, subject: Subject) -> None:
 
 
 def check_mechanism(mechanism: str, traits: Traits | None = None) -> None:
-    """Run all checks; the first that fails raises `CheckFailed` or an `AuditAlarm`, which are assertion errors.
-
-    Parameters
-    ----------
-    mechanism
-        The name under which it is registered (`headwater.public.protocol`).
-    traits
-        What the checks must know of it; of mechanisms of this package they know it.
-    """
+    """Run all checks; the first that fails raises `CheckFailed` or an `AuditAlarm`, which are assertion errors."""
     for _, check in checks(mechanism, traits):
         check()
 
@@ -232,7 +220,6 @@ def check_every_draw_is_in_the_ledger(subject: Subject) -> None:
 
 
 def _listed(subject: Subject, epsilon: float) -> set[Spend]:
-    """All that the ledgers list of a run, which is made to measure on the way."""
     if not subject.online:
         return {*pmm_ledger(subject.release_once(300, epsilon).t, subject.schema.partition, epsilon)}
     mechanism, listed = subject.begin(Noise(seed=0), epsilon), set[Spend]()
@@ -255,12 +242,10 @@ def check_exact_audit(subject: Subject) -> None:
 
 
 def check_null_records_are_private(subject: Subject) -> None:
-    """A record that is replaced by a bad one, which is in no cell, costs at most ε."""
     _losses(with_delta(bad_records(subject.mechanism, 8.0), subject.delta))
 
 
 def check_people_are_private(subject: Subject) -> None:
-    """All records of a person cost at most ε."""
     cases = people(subject.mechanism, EPSILON, noisy_counts=True)
     if traits_of(subject.mechanism).deltas:
         in_rho = with_delta(people(subject.mechanism, IN_RHO, noisy_counts=True)[:4:2])

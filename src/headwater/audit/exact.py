@@ -48,7 +48,6 @@ class Loss:
     gaussian: Fraction = Fraction(0)  # the ρ of all others
 
     def cost(self, claim: Guarantee) -> Fraction:
-        """What is spent of the claimed ε."""
         costs = [self.bound]
         if claim.delta:
             epsilon, rho = Fraction(claim.epsilon), rho_for(claim.epsilon, claim.delta)

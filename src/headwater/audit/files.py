@@ -41,8 +41,6 @@ def in_a_process(arguments: Sequence[str], folder: Path) -> int:
 
 @dataclass(frozen=True)
 class FilePair:
-    """Two files that differ in one record."""
-
     name: str
     file: str  # whose ending says which format it has
     schema: Schema

@@ -33,10 +33,8 @@ try:
 except ImportError as error:  # when the audit is imported, not after an hour of it
     raise ImportError("the audit needs SciPy, which is not installed: pip install 'headwater[audit]'") from error
 
-ALPHA = 0.001
-"""One minus the confidence, 99.9%."""
-LEAST = 8
-"""Runs on each stream: half of them choose an event, the others count it."""
+ALPHA = 0.001  # one minus the confidence, 99.9%
+LEAST = 8  # runs on each stream: half of them choose an event, the others count it
 Columns = Mapping[str, Sequence[Value]]  # feature → its value in every run
 Floats = NDArray[np.float64]
 BINS = 48  # about so many a feature
@@ -81,7 +79,6 @@ class Event:
 
 
 def sample(case: Case | Draws, runs: int, seed: int | None = None, *, among: int = 1) -> Finding:
-    """Run a case on both streams, and judge what is seen."""
     return judge(case, [case.columns(side, runs, seed) for side in (0, 1)], among=among)
 
 
@@ -125,7 +122,6 @@ def best_event(fit: Sequence[Columns], choose: Sequence[Columns], claim: Guarant
         return value, Event(title, score, threshold, likelier)
 
     def both(title: str, score: Callable[[Columns], Floats]) -> Iterator[tuple[float, Event]]:
-        """At least, and at most."""
         yield best(title, score)
         yield best(f"−({title})", lambda columns: -score(columns))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import errno
-import io
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,8 +16,6 @@ from headwater.public.categories import Category
 from headwater.public.columns import Column
 from headwater.public.folder import folders
 from headwater.public.release import Release
-
-FORMATS = ("table", "json", "csv")
 
 
 @reports_errors
@@ -39,14 +35,12 @@ def command(
     of: Annotated[list[str] | None, typer.Option(help="Of --share: among these records only.")] = None,
     by: Annotated[list[str] | None, typer.Option(help="One answer for each value of this column.")] = None,
     level: Annotated[float, typer.Option(help="How often a bar is to hold what the data would have said.")] = 0.9,
-    format_: Annotated[str, typer.Option("--format", help="table, json or csv.")] = "table",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Answer a question from a release, with an error bar: how many records there are, unless another one is asked.
 
     Example: headwater ask releases --share --where payment=card
     """
-    if format_ not in FORMATS:
-        raise ValueError(f"--format must be one of {', '.join(FORMATS)}, not {format_!r}")
     if sum(map(bool, (share, mean, quantile, correlation))) > 1:
         raise ValueError("ask one question at a time: --share, --mean, --quantile or --correlation")
     release = _release(path)
@@ -66,7 +60,14 @@ def command(
         found = release.correlation(one, other, where=conditions, **common)
     else:
         found = release.count(conditions, **common)
-    _print(found, format_)
+    table = found if isinstance(found, AnswerTable) else AnswerTable((), ((),), (found,))
+    if as_json:
+        answers = table.columns()
+        rows = [dict(zip(answers, row, strict=True)) for row in zip(*answers.values(), strict=True)]
+        out.print_json(json.dumps(rows if found is table else rows[0], default=str), ensure_ascii=True)
+        return
+    for line in str(found).splitlines():
+        say(f"{line}  [{found.how}]" if isinstance(found, Answer) else line)
 
 
 def _release(path: Path) -> Release:
@@ -99,21 +100,3 @@ def _value(text: str, column: Column) -> Any:  # noqa: ANN401 - a value, a range
     if dots:
         return low or None, high or None
     return text.split(",") if "," in text else text
-
-
-def _print(found: Answer | AnswerTable, format_: str) -> None:
-    if format_ == "table":
-        for line in str(found).splitlines():
-            say(line if isinstance(found, AnswerTable) else f"{line}  [{found.how}]")
-        return
-    table = found if isinstance(found, AnswerTable) else AnswerTable((), ((),), (found,))
-    columns = table.columns()
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    if format_ == "json":
-        out.print_json(json.dumps(rows if isinstance(found, AnswerTable) else rows[0], default=str), ensure_ascii=True)
-        return
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns))
-    writer.writeheader()
-    writer.writerows(rows)
-    typer.echo(text.getvalue(), nl=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from importlib import resources
@@ -20,8 +19,7 @@ from headwater.run import Schedule
 from headwater.secret.read.source import open_source
 
 _NAME = "Flights from New York City, 2013"
-_FLIGHTS = 336_776
-"""So many flights left: published, and so known without looking at any of them."""
+_FLIGHTS = 336_776  # so many flights left: published, and so known without looking at any of them
 _FILES = ("flights.csv.gz", "flights.toml", "README.md")
 _BATCH, _PAUSE = 250, 0.5  # records, seconds: a year of flights in about ten minutes
 
@@ -32,7 +30,6 @@ def command(
     epsilon: Annotated[float, typer.Option(help="The privacy budget.", **NUMBER)] = 1.0,
     live: Annotated[bool, typer.Option("--live", help="Serve the flights live, and feed them, until Ctrl-C.")] = False,
     port: Annotated[int, typer.Option(help="Of the live service; 0 for any that is free.", **INTEGER)] = 8640,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier demonstration in the same place.")] = False,
 ) -> None:
     """Run on all flights that left New York City in 2013, in order of time, and draw what came out.
 
@@ -40,10 +37,6 @@ def command(
 
     Example: headwater demo --out headwater-demo
     """
-    if fresh:
-        for old in ("releases", *(f"releases.state{end}" for end in ("", ".lock", ".measured"))):
-            place = folder / old
-            shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     for name in _FILES:
         (folder / name).write_bytes(resources.files("headwater").joinpath("data", name).read_bytes())
@@ -75,7 +68,6 @@ def _serve(data: Path, schema: Path, out: Path, epsilon: float, port: int) -> No
 
 
 def _feed(data: Path, schema: Path, address: str) -> None:
-    """Post the flights that the run does not have yet, a few at a time."""
     from headwater.client import Client
 
     with Client(address) as client, open_source([data], Schema.load(schema), batch_rows=_BATCH) as source:

@@ -40,7 +40,6 @@ class Display:
             self._live.stop()
 
     def start(self, run: Run) -> None:
-        """Show a run from now on, and say whether it continues from somewhere."""
         self._run, self._from = run, run.t
         self.update()
         if run.t:
@@ -49,7 +48,6 @@ class Display:
             say(f"mechanism: {run.synth.mechanism} ({registry.reason(run.synth.mechanism, run.synth.schema)})")
 
     def update(self) -> None:
-        """Read how far the run is."""
         if self._run:
             self._t = self._run.t
             self._tally, self._quarantine = self._run.tally, self._run.quarantine
@@ -57,7 +55,6 @@ class Display:
             self._live.update(f"{self._t:,} records, {self._rate():,.0f} a second")
 
     def asks(self, said: str) -> bool:
-        """Whether somebody at a terminal says that the run shall begin."""
         if not (out.is_terminal and sys.stdin.isatty()):
             return False
         if self._live:
@@ -81,7 +78,6 @@ class Display:
         return (self._t - self._from) / max(time.monotonic() - self._began, 1e-9)
 
     def summarize(self, out_folder: Path, state: Path | None, *, stopped: bool, left: str = "") -> None:
-        """Print what was done, what is ``left`` uncounted, and how to continue."""
         done, made = self._t - self._from, self._releases
         speed = f", {self._rate():,.0f} records a second" if done else ""
         say(f"{done:,} new records, {made} new release{'' if made == 1 else 's'} in {out_folder}{speed}")
@@ -140,7 +136,6 @@ class ShownSink(FolderSink):
         self._display = display
 
     def publish(self, release: Release, run_id: str) -> Published:
-        """Publish, and show the result."""
         published = super().publish(release, run_id)
         self._display.show(published)
         return published

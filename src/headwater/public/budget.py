@@ -17,7 +17,6 @@ from numbers import Real
 from typing import Any
 
 from headwater.public.laws import Cost, IntegerLaplace, Law, rho_for
-from headwater.public.laws import DiscreteGaussian as DiscreteGaussian  # of the examples
 
 RECORD, PERSON, IN_PERIODS = "record", "person", "person in any one period of "
 """Units: the last one is followed by the length of a period."""
@@ -33,46 +32,26 @@ OF_NOBODY = (
 class Guarantee:
     """What is promised about all that one run ever publishes, taken together.
 
-    Parameters
-    ----------
-    epsilon
-        The probability of any set of publications changes by a factor of at most ``exp(epsilon)`` …
-    delta
-        … and by this much more. 0: no more.
-    unit
-        Whose data is protected.
-    neighbours
-        How two inputs differ that cannot be distinguished.
-    records
-        How many records of one unit count: noise is so wide that together they cost no more.
-
-    Examples
-    --------
     >>> print(Guarantee(1.0))
     ε = 1 for one record (replace one record; how many records arrived is public)
-    >>> print(Guarantee(1.0, 1e-9, "person", "replace all records of one person", 20).promise)
-    ε = 1, δ = 1e-09 for one person, of whom at most 20 records count
     """
 
-    epsilon: float
-    delta: float = 0.0
-    unit: str = RECORD
-    neighbours: str = "replace one record"
-    records: int = 1
+    epsilon: float  # the probability of any set of publications changes by a factor of at most e^ε …
+    delta: float = 0.0  # … and by this much more
+    unit: str = RECORD  # whose data is protected
+    neighbours: str = "replace one record"  # how two inputs differ that cannot be distinguished
+    records: int = 1  # of one unit that count: noise is so wide that together they cost no more
 
     @property
     def loss(self) -> str:
-        """ε and δ."""
         return f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
 
     @property
     def whom(self) -> str:
-        """Who is protected with them."""
         return f"for {one(self.unit, self.records)}"
 
     @property
     def promise(self) -> str:
-        """Both: the shortest form in which a guarantee is stated."""
         return f"{self.loss} {self.whom}"
 
     def __str__(self) -> str:
@@ -100,7 +79,6 @@ class Guarantee:
 
     @property
     def limits(self) -> str:
-        """What it does not say."""
         if self.unit == RECORD:
             who, n = "This protects single records (event level): someone with k records in the stream has k·ε", "k"
         elif self.unit == PERSON:
@@ -117,9 +95,8 @@ class Guarantee:
         known = found.unit == RECORD or (
             str(found.unit).startswith(PERSON) and str(found.neighbours).startswith("replace all records of one")
         )
-        if not known or type(found.records) is not int or found.records < 1:
-            raise ValueError("no guarantee is stated in these words")
-        if not {**found.to_dict(), **kept}.items() >= found.to_dict().items():
+        stated = known and type(found.records) is int and found.records >= 1
+        if not (stated and {**found.to_dict(), **kept}.items() >= found.to_dict().items()):
             raise ValueError("no guarantee is stated in these words")
         return found
 
@@ -137,7 +114,6 @@ class Guarantee:
         return record_epsilon(self.epsilon, self.records)
 
     def to_dict(self) -> dict[str, float | str]:
-        """The guarantee as plain values, as cards have it."""
         plain: dict[str, float | str] = {"epsilon": self.epsilon, "delta": self.delta, "unit": self.unit}
         plain["neighbours"] = self.neighbours
         return plain if self.unit == RECORD else plain | {"records_per_person": self.records}
@@ -253,8 +229,7 @@ class EpsilonWarning(UserWarning):
     """A budget that is allowed, and promises nearly nothing or leaves nearly nothing to be seen."""
 
 
-LARGE, SMALL = 10.0, 0.01
-"""Budgets beyond these are warned of."""
+LARGE, SMALL = 10.0, 0.01  # budgets beyond these are warned of
 
 
 def warn_of_epsilon(epsilon: float, stacklevel: int) -> None:
@@ -301,15 +276,8 @@ class Spend:
 
 
 class Ledger(tuple[Spend, ...]):
-    """All the kinds of draws that one record can move.
+    """All the kinds of draws that one record can move; of a whole run with its budget, whose promise is printed too.
 
-    Parameters
-    ----------
-    budget
-        Of a whole run, if its promise is to be printed below the total.
-
-    Examples
-    --------
     >>> ledger = Ledger([Spend("count", IntegerLaplace(4.0)), Spend("check", IntegerLaplace(2.0))])
     >>> ledger.total
     Fraction(3, 4)
@@ -317,9 +285,6 @@ class Ledger(tuple[Spend, ...]):
     count   1 draw(s) of scale 4, shift 1    ε = 0.25
     check   1 draw(s) of scale 2, shift 1    ε = 0.5
     total                                    ε = 0.75
-    >>> print(Ledger([Spend("count", DiscreteGaussian(10.0), touches=2)]))
-    count   2 draw(s) of scale 10, shift 1    ρ = 0.01
-    total                                     ρ = 0.01
     >>> print(Ledger([Spend("count", IntegerLaplace(10.0), touches=2)], Budget(1.0, records=5)))
     count     2 draw(s) of scale 10, shift 1    ε = 0.2
     total                                       ε = 0.2
@@ -349,13 +314,7 @@ class Ledger(tuple[Spend, ...]):
         return " and ".join(dict.fromkeys(spend.law.name for spend in self)) or IntegerLaplace.name
 
     def check(self, budget: Budget | float) -> None:
-        """Refuse draws that cost more than a budget: in ε, and if it has a δ, in ρ as well.
-
-        Raises
-        ------
-        OverdrawnError
-            The draws cost more.
-        """
+        """Refuse draws that cost more than a budget: in ε, and if it has a δ, in ρ as well."""
         budget = Budget.of(budget)
         if self.total <= Fraction(budget.epsilon) or (budget.rho is not None and self.rho <= budget.rho):
             return

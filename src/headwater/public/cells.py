@@ -246,7 +246,6 @@ class CellModel:
         return cls.rate(facts.mechanism, facts.guarantee.record_epsilon, max(facts.t, 1), facts.dimension)
 
     def near(self, points: Points) -> dict[str, float]:
-        """How many leaves there are, and the counts of the leaves and of coarse cells that hold these points."""
         seen: dict[str, float] = {"leaves": len(self.cells), "deepest": int(self.depths.max(initial=0))}
         for depth in range(1, min(_COARSE, self.partition.deepest) + 1):
             above = self.cells >> np.maximum(self.depths - depth, 0).astype(np.uint64)

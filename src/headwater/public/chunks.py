@@ -16,12 +16,10 @@ from typing import TypeVar
 T = TypeVar("T")
 U = TypeVar("U")
 
-CHUNK = 1 << 15
-"""Records that are worked on at a time: what is computed of them stays in the processor's cache."""
+CHUNK = 1 << 15  # records that are worked on at a time: what is computed of them stays in the processor's cache
 MANY = 8 * CHUNK
 """From so many records on, threads are worth being started. Predictions draw fewer: measuring starts no thread."""
-THREADS = min(4, os.cpu_count() or 1)
-"""That work on chunks together."""
+THREADS = min(4, os.cpu_count() or 1)  # that work on chunks together
 
 
 def chunks_of(rows: int) -> Iterator[slice]:
@@ -29,7 +27,6 @@ def chunks_of(rows: int) -> Iterator[slice]:
 
 
 def each_chunk(rows: int, work: Callable[[slice], None]) -> None:
-    """Call ``work`` with each chunk of so many records."""
     if rows < MANY or THREADS == 1:
         _all_of(work, list(chunks_of(rows)))
         return

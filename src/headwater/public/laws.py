@@ -83,8 +83,7 @@ def _best_order(epsilon: float, delta: float) -> float:
     return 1 + math.exp((low + high) / 2)
 
 
-Cost = Fraction | float
-"""An exact number, or infinity."""
+Cost = Fraction | float  # an exact number, or infinity
 
 
 @dataclass(frozen=True)
@@ -194,8 +193,7 @@ def laplace_scale(variance: float) -> float:
     return -1 / math.log(1 / (odds + math.sqrt(odds**2 - 1)))
 
 
-NARROWEST = 2.0**-20
-"""The smallest scale: all noise is zero."""
+NARROWEST = 2.0**-20  # the smallest scale: all noise is zero
 
 
 def deviation_for(cost: Fraction) -> float:
@@ -216,8 +214,7 @@ class Pure:
     """Budgets in ε: counts get integer Laplace noise."""
 
     gaussian: ClassVar[bool] = False
-    power: ClassVar[float] = 1.0
-    """Weights that divide ε, to this power, divide a budget of this kind."""
+    power: ClassVar[float] = 1.0  # weights that divide ε, to this power, divide a budget of this kind
 
     @staticmethod
     def count_law(budget: Fraction, moved: int = 2) -> CountLaw:
@@ -252,7 +249,6 @@ class Concentrated:
 
 
 Accounting = type[Pure] | type[Concentrated]
-"""What budgets are counted in, and which laws they buy."""
 
 
 WIDEST = 1 << 14
@@ -260,8 +256,7 @@ WIDEST = 1 << 14
 _NEGLIGIBLE = -90.0  # radii whose odds are below e^-90 of the largest are left to the exact way
 _ROUNDING = 2.0**-53
 _RESCALED = 32  # steps after which numbers of points are divided by themselves: no power of a radius overflows
-NODES = 257
-"""Radii at which mean squares are computed."""
+NODES = 257  # radii at which mean squares are computed
 
 
 def fits(scale: float, sizes: Sequence[int]) -> bool:
@@ -359,16 +354,13 @@ class Radii:
         """Whether odds fall so fast from a radius on that those beyond add up to at most ``2·scale`` times its own."""
         if 2 * m < max(self.sizes):
             return False
-        growth = math.fsum(
-            n
-            * math.log(
-                (2 * m + 3) / (2 * m + 1)
-                if size == 1
-                else (2 * m + 2) * (2 * m + 1) / ((2 * m + 2 - size) * (2 * m + 1 - size))
-            )
-            for size, n in self.sizes.items()
-        )
-        return growth <= 0.4 / self.scale
+
+        def grown(size: int) -> float:
+            if size == 1:
+                return (2 * m + 3) / (2 * m + 1)
+            return (2 * m + 2) * (2 * m + 1) / ((2 * m + 2 - size) * (2 * m + 1 - size))
+
+        return math.fsum(n * math.log(grown(size)) for size, n in self.sizes.items()) <= 0.4 / self.scale
 
 
 @lru_cache(maxsize=16)  # some may have a million odds

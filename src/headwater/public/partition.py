@@ -31,8 +31,7 @@ DEEPEST = 60
 
 _BYTE = np.uint64(255)
 
-MOST_VALUES = 1 << 53
-"""Of a finite axis: beyond this, whole numbers are no longer exact in floating point."""
+MOST_VALUES = 1 << 53  # of a finite axis: beyond this, whole numbers are no longer exact in floating point
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,7 @@ class Partition:
     """The partition of a cube with these axes; a number stands for as many plain ones."""
 
     axes: tuple[Axis, ...]
-    order: tuple[int, ...] = field(compare=False)
-    """Which axis is cut at each depth."""
+    order: tuple[int, ...] = field(compare=False)  # which axis is cut at each depth
 
     def __init__(self, axes: int | tuple[Axis, ...] | list[Axis]) -> None:
         if not isinstance(axes, tuple | list):

@@ -9,6 +9,7 @@ asked for.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar, Self
@@ -70,7 +71,6 @@ class CascadeMechanism(CellRows):
         return new  # which knows all that was measured on the way, so that it can be kept
 
     def _take(self, part: Part) -> None:
-        """Take records up to the end of a bucket at most."""
         self._held = self._held.plus(part, self._cells)
         self.t += part.records
         for scale in self.stage.timescales[1:]:
@@ -103,22 +103,20 @@ class CascadeMechanism(CellRows):
             return self.stage
         return stage_at(number, self.partition.dimension, self.budget)
 
-    def _finest(self, stage: Stage) -> int:
-        return min(self.finest, 8) if stage.start == 0 else self.finest
-
     def _deepest(self, stage: Stage) -> int:
-        return self.history.deepest(stage, self._finest(stage))
+        deepest = self.partition.dimension * math.ceil(math.log2(max(2.0, self.epsilon * stage.end)))
+        return min(deepest, self.finest, 8 if stage.start == 0 else self.finest)
 
     def _close(self) -> None:
         fast, stage, start = self.closed_fast(), self._stage_of(self.t), self.start
         scales = [self.stage.timescales[0], *stage.timescales[1:]]
-        slow, *trees = self.history.next_trees(scales, self.stage, fast, self._finest(self.stage))
+        slow, *trees = self.history.next_trees(scales, fast, self._deepest(self.stage))
         self.history = self.history.closed(self.measure_bucket(0, start, slow), fast)
         self._open(stage, [trees])
 
     def _second_trees(self) -> Trees:
-        first = self.closed_fast(until=self._middle)
-        return self.history.next_trees(self.stage.timescales[1:], self.stage, first, self._finest(self.stage))
+        first, deepest = self.closed_fast(until=self._middle), self._deepest(self.stage)
+        return self.history.next_trees(self.stage.timescales[1:], first, deepest)
 
     def closed_fast(self, until: int | None = None) -> list[NoisyCounts]:
         """Noisy counts of the closed fast buckets of the open slow bucket, measured now if they were not before."""

@@ -58,7 +58,5 @@ def choose(scores: Sequence[int], scale: float, noise: Noise, hi: int, lo: int) 
     return tied[0]
 
 
-_TOGETHER = 256
-"""Attempts that are made at once."""
-_TIES = 1 << 60
-"""The label of words that break ties: beyond those that noise uses for its own."""
+_TOGETHER = 256  # attempts that are made at once
+_TIES = 1 << 60  # the label of words that break ties: beyond those that noise uses for its own

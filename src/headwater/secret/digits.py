@@ -22,9 +22,7 @@ from headwater.public.laws import exp_bits, floor_of
 from headwater.public.partition import Integers
 
 Words = NDArray[np.uint64]
-Further = Callable[[int, int, int], int]
-"""64 more bits of an attempt, by its row, label and number."""
-
+Further = Callable[[int, int, int], int]  # 64 more bits of an attempt, by its row, label and number
 CELLS = 8  # σ is less than 2^8 cells
 _REACH = 8  # cells up to so many σ are in the table; the others have less than 2^-45 together
 _UNIT = 2.0**52  # weights of cells are multiples of one over this, so that their sums are exact
@@ -139,13 +137,9 @@ def sums(square: Fraction, shift: int, count: int) -> tuple[list[int], int]:
     return list(accumulate(half[:0:-1] + half)), 2 * len(half) + _BEYOND
 
 
-Word = Callable[[int, int], int]
-"""64 bits behind the address of a draw, by label and number."""
-Tie = tuple[int, int, int]
-"""Row of the draw, sign of the variable, number of the coin."""
-
-HEAD = 16
-"""How many bits of a coin are compared at first."""
+Word = Callable[[int, int], int]  # 64 bits behind the address of a draw, by label and number
+Tie = tuple[int, int, int]  # row of the draw, sign of the variable, number of the coin
+HEAD = 16  # how many bits of a coin are compared at first
 _FEW = 256  # up to so many draws, copying the coins beside each other takes longer than it saves
 _CLEAR = 2.0**-20  # floats decide these bits unless they come so close to a whole number; their error is below 2^-30
 

@@ -21,9 +21,7 @@ from headwater.public.cascade.tree import Tree
 from headwater.public.partition import Flags, Integers
 from headwater.secret.batch import Unsigned, distinct_cells
 
-Counted = tuple[Unsigned, NDArray[np.integer[Any]]]
-"""Cells, and how many records each of them stands for."""
-
+Counted = tuple[Unsigned, NDArray[np.integer[Any]]]  # cells, and how many records each of them stands for
 _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's cache
 _TOGETHER = 1 << 17  # sorted points at a time, which are counted in neighbouring boxes
 _ROWS = 12  # at most 2^12 rows to begin with: their tables stay there as well

@@ -23,9 +23,7 @@ from headwater.public.partition import Integers
 from headwater.secret.digits import GaussianCells, GeometricCoins, gaussian_cells, geometric_coins
 from headwater.secret.digits import Words as Words
 
-Word = Callable[[int, int, int, int], int]
-"""`Noise.further_word`: 64 bits behind an address, by label and number."""
-
+Word = Callable[[int, int, int, int], int]  # `Noise.further_word`: 64 bits behind an address, by label and number
 _RADIUS, _TABLE = 1 << 56, 1 << 57  # labels of the bits of joint noise: no coin, verdict or tie has them
 
 
@@ -71,7 +69,6 @@ class Bits:
 
 
 def in_ball(bits: Bits, size: int, radius: int) -> list[int]:
-    """A uniform point of a ball."""
     if size == 1:
         return [bits.below(2 * radius + 1) - radius]
     rank, nonzero = bits.below(points_in_ball(size, radius)), 0
@@ -84,9 +81,7 @@ def in_ball(bits: Bits, size: int, radius: int) -> list[int]:
     return found
 
 
-GAUSSIAN_VERSION = 2
-"""Which Gaussian draw lives at an address: a run goes on only with the draws that it began with."""
-
+GAUSSIAN_VERSION = 2  # which Gaussian draw lives at an address: a run goes on only with the draws that it began with
 _FOUR_WORDS = struct.Struct("<4Q")
 _BLOCKS = 1 << 16  # an address leaves 16 bits free, which number its cipher blocks
 _UNIFORM_BLOCK = _BLOCKS - 1  # never reached by a Laplace draw, which needs at most 32 blocks
@@ -109,7 +104,7 @@ class Noise:
         # ECB is right here: every block is a distinct address, so this evaluates a keyed random function.
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (self.key,)
+        return partial(Noise, key=self.key), ()
 
     def laplace_at(self, scale: float, hi: ArrayLike, lo: ArrayLike) -> Integers:
         return self._draw(scale, hi, lo, signs=(1, -1))
@@ -227,10 +222,6 @@ def _key_of(seed: int) -> bytes:
     if isinstance(seed, bool) or not hasattr(seed, "__index__"):
         raise TypeError(f"seed must be a whole number, not {type(seed).__name__}")
     return hashlib.sha256(b"headwater test seed %d" % seed).digest()
-
-
-def _restore(key: bytes) -> Noise:
-    return Noise(key=key)
 
 
 def new_keys(seed: int | None) -> tuple[Noise, bytes]:

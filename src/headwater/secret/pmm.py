@@ -33,7 +33,6 @@ def measure_once(points: Points, partition: Partition, epsilon: float, noise: No
 
 
 def scales_of(n: int, partition: Partition, epsilon: float) -> list[float]:
-    """The scale of the noise at each depth."""
     depth = min(max(math.floor(Fraction(epsilon) * n).bit_length() - 1, 0), partition.deepest)
     weights = [2 ** (j * (1 - 1 / partition.dimension) / 2) for j in range(1, depth + 1)]
     share = epsilon / 2 * (1 - 2.0**-40) / math.fsum(weights or [1.0])  # rounding must never overdraw

@@ -20,8 +20,7 @@ from headwater.public.errors import TableError
 
 REVALIDATE, FOREVER = "no-cache", "max-age=31536000, immutable"
 
-quiet = False
-"""Whether requests that went well are left out of the log."""
+quiet = False  # whether requests that went well are left out of the log
 
 
 class ProblemError(Exception):
@@ -32,14 +31,12 @@ class ProblemError(Exception):
         self.status, self.detail, self.headers, self.more = status, detail, headers or {}, more
 
     def response(self) -> Response:
-        """The answer."""
         title = HTTPStatus(self.status).phrase
         content = msgspec.json.encode({"title": title, "status": self.status, "detail": self.detail, **self.more})
         return Response(content, self.status, {"Cache-Control": "no-store", **self.headers}, "application/problem+json")
 
 
 def busy(detail: str, status: int = 503, seconds: int = 2) -> ProblemError:
-    """The answer to what cannot be done now and can be done later."""
     return ProblemError(status, f"{detail}; try again in a moment", {"Retry-After": str(seconds)})
 
 
@@ -50,12 +47,10 @@ def of_table(error: TableError) -> ProblemError:
 
 
 def wants_html(request: Request) -> bool:
-    """Whether the client is a browser that shows a page."""
     return "text/html" in request.headers.get("accept", "")
 
 
 def is_known(request: Request, etag: str) -> bool:
-    """Whether the client has this content already."""
     known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
     return "*" in known or etag.removeprefix("W/") in known
 
@@ -75,7 +70,6 @@ def to_json(data: object) -> bytes:
 
 
 def send_json(request: Request, data: object, cache: str = REVALIDATE) -> Response:
-    """Send JSON."""
     return send(request, to_json(data), cache=cache)
 
 
@@ -98,7 +92,6 @@ class ServerLog(logging.Handler):
     """Lines of the HTTP server, without exceptions and their texts."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, or leave it out."""
         if record.levelno >= logging.WARNING:
             kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else None
             log("server", level=record.levelname.lower(), message=str(record.msg).split("\n")[0][:100], error=kind)

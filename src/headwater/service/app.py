@@ -25,8 +25,6 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What browsers may load: only what this service sends itself."""
-
 _SECURITY = [
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -40,7 +38,6 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(service: Service) -> ASGIApp:
-    """The application of a service, for any server of ASGI applications in one process."""
     run = "/runs/{name}"
     shown: dict[str, Endpoint] = {
         "/": read.runs,
@@ -124,12 +121,10 @@ def _route(scope: Scope) -> str:
 
 
 async def _healthz(request: Request) -> Response:
-    """The process answers."""
     return PlainTextResponse("ok\n", headers={"Cache-Control": "no-store"})
 
 
 async def _readyz(request: Request) -> Response:
-    """All runs take records and publish."""
     service: Service = request.state.service
     ready = not service.stopping and not any(run.failing for run in service.runs.values())
     text = "ready\n" if ready else "not ready\n"

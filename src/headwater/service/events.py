@@ -9,11 +9,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-INTERVAL = 0.5
-"""Seconds between two looks whether something has changed, and whether the reader may still read."""
-
-HEARTBEAT = 15.0
-"""Seconds after which a reader gets an event in any case."""
+INTERVAL = 0.5  # seconds between two looks whether something has changed, and whether the reader may still read
+HEARTBEAT = 15.0  # seconds after which a reader gets an event in any case
 
 
 class Events:

@@ -26,8 +26,6 @@ _IDLE, _AFTER_ERROR = 1.0, 5.0  # seconds between two looks whether a release is
 
 
 class HostedRun:
-    """A run with its threads: the one of its writer, and one that publishes."""
-
     def __init__(
         self, name: str, settings: RunSettings, limits: Limits, cache: Cache, queues: tuple[Queue, Queue]
     ) -> None:
@@ -53,11 +51,9 @@ class HostedRun:
 
     @property
     def failing(self) -> str:
-        """Why the run cannot take records or publish, without any value; empty if it can."""
         return self.writer.failing or self._publishing
 
     def state(self) -> dict[str, Any]:
-        """What readers of events get when it changes. Public."""
         return {"t": self.t, **self.releases.state()}
 
     def count_refused(self, problem: ProblemError) -> None:
@@ -79,7 +75,6 @@ class HostedRun:
         }
 
     def close(self) -> None:
-        """Take what is queued, publish what is due, keep a snapshot, release the state."""
         self.writer.close()
         self._closing = True
         self._wake.set()
@@ -91,7 +86,6 @@ class HostedRun:
         self._wake.set()
 
     def _publish(self) -> None:
-        """In the thread: publish what is due, keep what was measured, and see that records can be kept."""
         measured = time.monotonic()
         while not self._closing:
             try:
@@ -134,7 +128,6 @@ class Service:
 
     @contextmanager
     def reserve(self, size: int) -> Iterator[None]:
-        """Reserve memory while a body is read and its records are taken; a 429 if too much is reserved."""
         if self._reserved and self._reserved + size > self.config.limits.queued_bytes:
             raise busy("too much is being sent", 429, 1)
         self._reserved += size
@@ -144,13 +137,11 @@ class Service:
             self._reserved -= size
 
     def stop(self) -> None:
-        """Make nothing more for readers."""
         self.stopping = True
         for queue in (*self._queues, *(queue for run in self.runs.values() for queue in run.releases.queues)):
             queue.close()
 
     def close(self) -> None:
-        """Take what is queued, publish what is due, keep snapshots, release the states."""
         self.stop()
         for run in self.runs.values():
             run.close()

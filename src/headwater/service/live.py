@@ -24,12 +24,9 @@ from headwater.report.releases import Published
 from headwater.service.answers import ProblemError, to_json
 from headwater.service.releases import Releases
 
-WINDOW = 1000
-"""The window that is shown against everything, in records."""
-
+WINDOW = 1000  # the window that is shown against everything, in records
 HTML = "text/html; charset=utf-8"
-GROWN = 1.25
-"""Error bars are made anew when there are so many times as many records."""
+GROWN = 1.25  # error bars are made anew when there are so many times as many records
 _DOTS = 59  # releases on the line of growth
 _DRAWN = 200_000  # synthetic records that pictures are drawn from, at most
 _SHARED, _OWN = "headwater.report", "headwater.service"
@@ -58,7 +55,6 @@ class LivePage:
         self._made: tuple[tuple[int, int], bytes] = ((-1, -1), b"")
 
     async def json(self, client: str) -> bytes:
-        """What the page draws: promise, growth, columns, pairs, all records and the last ones."""
         try:
             release = await self._releases.now(client)
         except ProblemError as problem:
@@ -115,7 +111,6 @@ class LivePage:
 
 
 def _spread(times: list[int]) -> list[int]:
-    """Some of the releases, evenly spread, the first and the last among them."""
     places = np.unique(np.linspace(0, max(len(times) - 1, 0), min(len(times), _DOTS)).round().astype(int))
     return [times[place] for place in places]
 
@@ -149,7 +144,6 @@ def _address(name: str) -> str:
 
 
 def home(runs: list[dict[str, Any]]) -> bytes:
-    """The list of runs."""
     rows = [
         [
             f'<a href="/runs/{escape(run["name"])}">{escape(run["name"])}</a>',
@@ -169,7 +163,6 @@ def home(runs: list[dict[str, Any]]) -> bytes:
 
 
 def releases(name: str, listed: list[dict[str, Any]]) -> bytes:
-    """The list of releases of a run."""
     base = f"/runs/{escape(name)}"
     rows = []
     for one in reversed(listed):
@@ -181,7 +174,6 @@ def releases(name: str, listed: list[dict[str, Any]]) -> bytes:
 
 
 def page_of(run: dict[str, Any]) -> bytes:
-    """The live page of a run; its script draws everything else."""
     text, promised = _text(_OWN, "live.html"), Guarantee.as_stated(run)
     facts = {name: getattr(promised, name) for name in ("promise", "loss", "whom", "meaning", "limits")}
     for key, value in (facts | {"name": run["name"], "t": f"{run['t']:,}"}).items():

@@ -23,8 +23,6 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """Counts requests by route and status, and their time."""
-
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
@@ -39,7 +37,6 @@ class Metrics:
         self._seconds.observe(seconds)
 
     def text(self, runs: Mapping[str, HostedRun]) -> bytes:
-        """Everything in the text format of Prometheus, of some runs."""
         numbers = CollectorRegistry()
         gauges = {
             name: Gauge(f"headwater_{name}", about, ("run",), registry=numbers) for name, about in _NUMBERS.items()

@@ -21,7 +21,6 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 async def runs(request: Request) -> Response:
-    """The runs that the client may read."""
     listed = [_summary(run) for run in readable(request.state.service, request).values()]
     if wants_html(request):
         return send(request, pages.home(listed), pages.HTML)
@@ -29,7 +28,6 @@ async def runs(request: Request) -> Response:
 
 
 async def run(request: Request) -> Response:
-    """One run: the live page, or its facts."""
     found = _run(request)
     if wants_html(request):
         return send(request, pages.page_of(_summary(found)), pages.HTML)
@@ -37,13 +35,11 @@ async def run(request: Request) -> Response:
 
 
 async def live(request: Request) -> Response:
-    """What the live page draws."""
     found = _run(request)
     return send(request, await unless_gone(request.receive, found.live.json(client_of(request))))
 
 
 async def releases(request: Request) -> Response:
-    """The list of releases. ``after`` and ``limit`` page through it."""
     found, asked = _run(request), _query(request, {"after", "limit"})
     after, limit = _number(asked, "after", 0) or 0, min(_number(asked, "limit", 1) or 1000, 1000)
     times = [t for t in found.releases.times if t > after][:limit]
@@ -55,7 +51,6 @@ async def releases(request: Request) -> Response:
 
 
 async def card(request: Request) -> Response:
-    """The card of one release."""
     found, t = _run(request), _time(request)
     last = _number(_query(request, {"last"} if t is None else set()), "last", 1)
     if t is not None:
@@ -64,7 +59,6 @@ async def card(request: Request) -> Response:
 
 
 async def data(request: Request) -> Response:
-    """The table of one release. ``last``, ``rows`` and ``where`` say which records."""
     found, t, most = _run(request), _time(request), request.state.service.config.limits.records
     asked = _query(request, {"last", "rows", "where"})
     rows = _number(asked, "rows", 1)
@@ -76,7 +70,6 @@ async def data(request: Request) -> Response:
 
 
 def _send_table(request: Request, table: Table, cache: str) -> Response:
-    """Send a table, or nothing if the client has it."""
     headers = {"ETag": table.etag, "Cache-Control": cache, "Vary": "Authorization", "Headwater-T": str(table.t)}
     if is_known(request, table.etag):
         return Response(status_code=304, headers=headers)
@@ -87,7 +80,6 @@ def _send_table(request: Request, table: Table, cache: str) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """A stream of events: the state whenever it changes, as long as the client may read it."""
     service: Service = request.state.service
     found, token, client = _run(request), token_of(service, request), client_of(request)
     readers = [run.events.readers for run in service.runs.values()]
@@ -113,7 +105,6 @@ def _run(request: Request) -> HostedRun:
 
 
 def _summary(run: HostedRun) -> dict[str, Any]:
-    """What anyone who may read may know of a run, at any time."""
     schedule = run.settings.schedule
     facts: dict[str, Any] = {**run.guarantee.to_dict(), "guarantee": str(run.guarantee), "mechanism": run.mechanism}
     facts |= {"public": run.settings.public, "every": {"records": schedule.records, "seconds": schedule.seconds}}
@@ -130,7 +121,6 @@ def _time(request: Request) -> int | None:
 
 
 def _query(request: Request, known: set[str]) -> dict[str, str]:
-    """The questions of an address, each at most once."""
     found = request.query_params.multi_items()
     if not known.issuperset(dict(found)):
         raise ProblemError(400, f"there is no such parameter here; there are {', '.join(sorted(known)) or 'none'}")

@@ -106,8 +106,6 @@ class Moment:
 
 
 class Releases:
-    """The releases of one run, for readers."""
-
     def __init__(
         self, run: Run, t: Callable[[], int], out: Path, most: int | None, cache: Cache, queues: tuple[Queue, Queue]
     ) -> None:
@@ -123,20 +121,16 @@ class Releases:
                 self._folders[int(name)] = folder
 
     def add(self, t: int) -> None:
-        """A release was published."""
         self._folders[t] = self._out / f"release-{t:012d}"
 
     @property
     def times(self) -> list[int]:
-        """The times of the published ones, in order."""
         return sorted(self._folders)
 
     def state(self) -> dict[str, Any]:
-        """How many there are, and the newest."""
         return {"releases": len(self._folders), "newest": max(self._folders, default=None)}
 
     def card(self, t: int) -> dict[str, Any]:
-        """The card of a published release."""
         if t not in self._folders:
             raise ProblemError(404, f"there is no release of t = {t}; see the list of releases")
         if t not in self._cards:
@@ -150,7 +144,6 @@ class Releases:
         return self._cards[t]
 
     async def now(self, client: str, last: int | None = None) -> Release:
-        """The release of this moment, all of it or a window."""
         return await (self._whole if last is None else self._windows).release(client, last)
 
     async def now_card(self, client: str, last: int | None) -> dict[str, Any]:
@@ -163,7 +156,6 @@ class Releases:
         return len(release) if self._most is None else min(len(release), self._most)
 
     async def table(self, client: str, t: int | None, wanted: Wanted, form: str) -> Table:
-        """A table of a release, of this moment's if ``t`` is None."""
         release = await self.now(client, wanted.last) if t is None else None
         if release is not None:
             t = release.t
@@ -200,7 +192,6 @@ class Releases:
         return partial(self._read, t, file, wanted), card["rows"], _name(card["sha256"], wanted, form)
 
     def _read(self, t: int, file: File, wanted: Wanted) -> Iterator[Any]:
-        """The rows of a published release that a reader asks for."""
         card, schema, data = self.card(t), self._run.synth.schema, b"".join(file.pieces())
         if hashlib.sha256(data).hexdigest() != card["sha256"]:
             raise ProblemError(410, f"the table of the release of t = {t} cannot be read any more")
@@ -236,7 +227,6 @@ def _drawn(release: Release, rows: int | None, where: dict[str, Any] | None) -> 
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Turn what a release refuses into an answer."""
     try:
         yield
     except (ValueError, TypeError, NotImplementedError) as error:

@@ -31,8 +31,6 @@ MEDIA = {
     "json": "application/json",
     "arrow": "application/vnd.apache.arrow.stream",
 }
-"""The media type of each format that is sent."""
-
 _PIECE, _JSON_PIECE = 1 << 17, 200  # rows that are written at a time: between two of them a table can be given up
 _SENT = 1 << 18  # bytes that are read and sent at a time
 _LONGEST_REST = 2.0  # seconds
@@ -54,7 +52,6 @@ class _Job:
         self.client, self._closed, self.readers, self._used = client, closed, 0, 0.0
 
     def run(self, work: Callable[[Check], _T]) -> _T:
-        """In a thread."""
         self._used = time.thread_time()
         return work(self.check)
 
@@ -78,7 +75,6 @@ class Queue:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is under way."""
         return bool(self._jobs)
 
     async def result(self, client: str, key: Hashable, work: Callable[[Check], _T]) -> _T:
@@ -117,7 +113,6 @@ class Queue:
             del self._jobs[key]
 
     def close(self) -> None:
-        """End what is under way."""
         self._closed.set()
         self._pool.shutdown(cancel_futures=True)
 
@@ -158,7 +153,6 @@ class File:
             at += len(piece)
 
     def give_back(self) -> None:
-        """Give its room back, whoever sends it."""
         self.cut, self.size = True, 0
         os.truncate(self.number, 0)
 
@@ -187,7 +181,6 @@ class Cache:
         self._lock = threading.Lock()
 
     def find(self, name: str) -> bytes | File | None:
-        """The table of this name, if it is there."""
         kept: OrderedDict[str, Any]
         with self._lock:
             for kept in (self._small, self._large):
@@ -198,7 +191,6 @@ class Cache:
         return None
 
     def make(self, name: str, form: str, schema: AnySchema, tables: Tables, small: bool, check: Check) -> bytes | File:
-        """Write a table, in memory if it is ``small``. ``check`` is called after each piece."""
         if not small:
             return self._make_file(name, form, schema, tables, check)
         with pa.BufferOutputStream() as sink:
@@ -255,7 +247,6 @@ class Cache:
             self.give_back()
 
     def give_back(self) -> bool:
-        """Give the room of all files back; whether there were any."""
         with self._lock:
             self._large.clear()
             files = [file for file in self._open if not file.cut]
@@ -274,7 +265,6 @@ def _watched(tables: Iterator[Any], form: str, check: Check) -> Iterator[Any]:
 
 
 def write(tables: Iterator[Any], sink: Any, form: str, schema: AnySchema) -> None:  # noqa: ANN401 - a file of Arrow
-    """Write Arrow tables of a schema, at least one."""
     if form in ("parquet", "csv"):
         write_table(tables, sink, form, schema)
     elif form == "arrow":

@@ -19,9 +19,7 @@ from headwater.service.app import create_app
 from headwater.service.hosted import Service
 from headwater.service.settings import ServiceConfig
 
-HEAD_BYTES = 32 << 10
-"""How long the head of a request may be."""
-
+HEAD_BYTES = 32 << 10  # how long the head of a request may be
 _GRACE = 20  # seconds for requests that are being answered when the service stops
 _SWITCH = 0.0005  # seconds after which a thread that computes gives way to one that answers
 _MOST = 4000  # connections that are served at a time

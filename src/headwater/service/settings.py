@@ -43,8 +43,6 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(RunConfig):
-    """One run of a service: what never changes during it, and what may."""
-
     schema: Schema = field(kw_only=False)
     out: Path  # the folder that releases go to
     schedule: Schedule = Schedule(records=10_000)  # noqa: RUF009 - frozen
@@ -59,19 +57,15 @@ class RunSettings(RunConfig):
 
     @property
     def policy(self) -> str:
-        """What happens to invalid rows."""
         return policy_of(self.bad_rows, self.schema)
 
     @property
     def state_path(self) -> Path:
-        """The file that keeps the run."""
         return self.state or state_beside(self.out)
 
 
 @dataclass(frozen=True)
 class ServiceConfig:
-    """The settings of a service."""
-
     runs: Mapping[str, RunSettings]
     host: str = "127.0.0.1"
     port: int = PORT  # 0 for any that is free
@@ -158,7 +152,6 @@ def _refuse_unknown(found: Mapping[str, Any], kind: Any, where: str) -> None:  #
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -44,7 +44,6 @@ class Token(msgspec.Struct, frozen=True):
     sha256: str
 
     def allows(self, role: str, run: str) -> bool:
-        """Whether it may act in a role on a run; an admin may also read."""
         return (self.role == role or (self.role, role) == ("admin", "read")) and self.run in ("*", run)
 
 
@@ -69,7 +68,6 @@ def revoke(path: Path, identifier: str) -> None:
 
 
 def read(path: Path) -> list[Token]:
-    """The tokens of a file, or an error that names it."""
     if os.stat(path).st_mode & 0o022:
         raise FileRefusedError(f"{path}: other users may write this file, and so make tokens; chmod 600 it")
     try:
@@ -92,8 +90,6 @@ def _write(path: Path, tokens: list[Token]) -> None:
 
 
 class Tokens:
-    """The tokens of a service; follows its file while it runs."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
         self._found = {token.id: token for token in read(path)}
@@ -108,7 +104,6 @@ class Tokens:
         return known if same else None
 
     def holds(self, token: Token) -> bool:
-        """Whether a token that was found before is still there."""
         self._follow()
         return self._found.get(token.id) == token
 
@@ -191,7 +186,6 @@ def run_for(service: Service, request: Request, role: str) -> HostedRun:
 
 
 def readable(service: Service, request: Request) -> dict[str, HostedRun]:
-    """The runs that a request may read."""
     token = token_of(service, request)
     if service.tokens is None:
         return dict(service.runs)

@@ -42,11 +42,7 @@ CONTENT_TYPES = {
     "application/vnd.apache.arrow.stream": "arrow",
     "application/vnd.apache.parquet": "parquet",
 }
-"""The format of each content type that is taken."""
-
-KEYS = 1 << 20
-"""How many idempotency keys are remembered at least."""
-
+KEYS = 1 << 20  # how many idempotency keys are remembered at least
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _CLOSE = {"Connection": "close"}
 _SMALL = 1 << 12  # bytes of JSON that are read together with others: a post by itself takes a hundred times as long
@@ -219,7 +215,6 @@ class Receipts:
         self._sort(np.frombuffer(data[: len(data) - len(data) % self._RECORD.itemsize], self._RECORD))
 
     def find(self, key: bytes) -> tuple[bytes, Accepted] | None:
-        """The digest of the body that came under a key, and its answer."""
         blocks = [np.frombuffer(self._recent[key], self._RECORD)] if key in self._recent else self._blocks[::-1]
         for block in blocks:
             at = int(np.searchsorted(block["key"], key))
@@ -229,7 +224,6 @@ class Receipts:
         return None
 
     def add(self, receipt: bytes) -> None:
-        """Remember an answer."""
         self._recent[receipt[:16]] = receipt
         if len(self._recent) >= self._BLOCK:
             self._sort(np.frombuffer(b"".join(self._recent.values()), self._RECORD))
@@ -257,13 +251,10 @@ class Post:
 
     @property
     def is_small(self) -> bool:
-        """Whether it waits to be read together with others."""
         return self.form.format in ("json", "jsonl") and len(self.body) <= _SMALL
 
 
 class Writer:
-    """The only one who writes to a run."""
-
     def __init__(
         self, run: Run, settings: RunSettings, limits: Limits, taken: Callable[[int], None], cache: Cache
     ) -> None:
@@ -313,11 +304,9 @@ class Writer:
 
     @property
     def queued(self) -> int:
-        """How many posts have not been answered yet."""
         return len(self._queue)
 
     def submit(self, post: Post) -> None:
-        """Put a post into the queue, or raise a 429 if it is full. Nothing is dropped silently."""
         post.size = len(post.body) + (post.batch.rows.nbytes if post.batch is not None else 0) + _OVERHEAD
         with self._changed:
             if self._closing:
@@ -340,7 +329,6 @@ class Writer:
                 self.submit(Post(b"", Form("jsonl"), None, b"", self._none))
 
     def close(self) -> None:
-        """Take what is queued, then end the thread."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -367,7 +355,6 @@ class Writer:
                         post.answer.set_exception(ProblemError(503, detail, {"Retry-After": "5"}))
 
     def _next_group(self) -> list[Post]:
-        """Everything that is queued, up to the size of a group; nothing if the writer is closed."""
         with self._changed:
             while not self._queue and not self._closing:
                 self._changed.wait()

@@ -21,8 +21,7 @@ from headwater.public.partition import DEEPEST, Cells, Floats, Integers, Points
 from headwater.public.protocol import AnySchema
 from headwater.public.replicates import Arrivals, fresh_laplace, positions, whole
 
-LEAST = 0.005
-"""No half is taken to hold less of its cell when it is perturbed: what was not seen may be there."""
+LEAST = 0.005  # no half is taken to hold less of its cell when it is perturbed: what was not seen may be there
 
 
 class CascadeAround:

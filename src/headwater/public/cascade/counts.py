@@ -132,7 +132,6 @@ class Pool:
         return Pool(bucket.points, bucket.tree, half_counts(bucket, partition))
 
     def plus(self, other: Pool) -> Pool:
-        """The sum of both."""
         if LEAF.size in (self.tree.size, other.tree.size):
             deeper = max(self, other, key=lambda pool: pool.tree.size)
             return Pool(self.points + other.points, deeper.tree, deeper.values)

@@ -13,7 +13,7 @@ import numpy as np
 from headwater.public.budget import Budget
 from headwater.public.cascade.counts import EXACT, NoisyCounts, Pool, pack, pool, pools_by_timescale, unpack
 from headwater.public.cascade.estimate import Fractions, latest_fractions, overwritten, shrink
-from headwater.public.cascade.plan import Stage, Timescale, split_thresholds, stage_at, uniform_threshold
+from headwater.public.cascade.plan import Timescale, split_thresholds, stage_at, uniform_threshold
 from headwater.public.cascade.tree import LEAF, Tree, children, unpacked
 from headwater.public.files import need, whole_number
 from headwater.public.laws import DiscreteGaussian, IntegerLaplace, laplace_scale
@@ -62,9 +62,7 @@ def _halves(mass: Floats, left: Floats) -> Floats:
     return both.reshape(-1)
 
 
-Trees = list[tuple[Tree, ...]]
-"""For each timescale, the trees of its resolutions, finest first."""
-
+Trees = list[tuple[Tree, ...]]  # for each timescale, the trees of its resolutions, finest first
 RECENT = 4  # slow buckets, the last ones, that are one more prior for the fast ones, since streams move
 
 
@@ -82,13 +80,12 @@ class History:
         pooled = self.pooled.plus(Pool.of(slow, self.partition))
         return History(self.partition, self.epsilon, (*self.slow, slow), tuple(fast), pooled)
 
-    def next_trees(self, timescales: Sequence[Timescale], stage: Stage, fast: list[NoisyCounts], finest: int) -> Trees:
+    def next_trees(self, timescales: Sequence[Timescale], fast: list[NoisyCounts], deepest: int) -> Trees:
         """For each timescale, the trees of its resolutions, finest first, for the next buckets."""
         d = self.partition.dimension
         if all(scale.size < uniform_threshold(scale, d) for scale in timescales):
             return [(LEAF,) * scale.resolutions for scale in timescales]  # nothing can reach a threshold
         estimates = self._fractions(pools_by_timescale(fast, self.partition))
-        deepest = self.deepest(stage, finest)
         return [
             tuple(
                 next_tree(estimates, scale.size, *of_resolution, self.partition)
@@ -96,9 +93,6 @@ class History:
             )
             for scale in timescales
         ]
-
-    def deepest(self, stage: Stage, finest: int) -> int:
-        return min(self.partition.dimension * math.ceil(math.log2(max(2.0, self.epsilon * stage.end))), finest)
 
     @cached_property
     def _slow_fractions(self) -> Fractions:
@@ -115,25 +109,15 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What crosses the trust boundary: all that is published about the points after the first ``start``.
-
-    Parameters
-    ----------
-    start
-        Where the window starts: 0, or the start of some bucket.
-    covered
-        The points from here on are in no closed bucket.
-    fast
-        The closed fast buckets since the last slow one, each timescale after the end of the slower one.
-    """
+    """What crosses the trust boundary: all that is published about the points after the first ``start``."""
 
     noise: ClassVar[str] = IntegerLaplace.name
 
     t: int
-    start: int
-    covered: int
+    start: int  # of the window: 0, or the start of some bucket
+    covered: int  # the points from here on are in no closed bucket
     history: History
-    fast: tuple[NoisyCounts, ...]
+    fast: tuple[NoisyCounts, ...]  # the closed ones since the last slow one, each timescale after the slower one
 
     @classmethod
     def of(cls, kept: Kept, schema: AnySchema, budget: Budget, t: int) -> Measured:
@@ -161,7 +145,6 @@ class Measured:
 
     @property
     def uncovered(self) -> int:
-        """How many points no closed bucket covers."""
         return self.t - self.covered
 
     def rows(self, gaussian: bool) -> list[Row]:

@@ -65,7 +65,6 @@ class CascadeModel(CellModel):
         return cls.rounded(partition, cells, depths, mass, measured.t - measured.start, seed, spread)
 
     def around(self, measured: Measured, schema: AnySchema, rows: int) -> Around:
-        """What draws truths near this model."""
         from headwater.public.cascade.around import CascadeAround  # which fits models
 
         return CascadeAround(measured, schema, rows)

@@ -74,8 +74,7 @@ class Tree:
         return np.arange(len(nodes)).repeat(nodes - np.append(nodes[1:] // 2, 0))
 
 
-LEAF = Tree((np.zeros(1, dtype=bool),))
-"""The tree that splits nothing."""
+LEAF = Tree((np.zeros(1, dtype=bool),))  # the tree that splits nothing
 
 
 @lru_cache(maxsize=4)
