@@ -149,8 +149,11 @@ def test_half_a_line_is_passed_over_and_a_ledger_that_cannot_be_written_is_said(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("--out", "a")
+    entry = json.loads((spent.folder() / "spent.jsonl").read_text()) | {"run": "damaged"}
+    damaged = [json.dumps(entry | {name: None}) for name in ("digests", "epsilon")]
+    damaged += ["[" * 100_000, json.dumps(entry | {"digests": {"one": "1"}}), '{"run": "abc", "eps']
     with (spent.folder() / "spent.jsonl").open("a") as file:
-        file.write('{"run": "abc", "eps')
+        file.write("\n".join(damaged))
     assert run("--out", "b")[0] == Exit.USAGE
     assert run("--out", "b", "--again")[0] == Exit.DONE
     assert [len(runs) for runs in spent.by_input()] == [2]
@@ -158,6 +161,16 @@ def test_half_a_line_is_passed_over_and_a_ledger_that_cannot_be_written_is_said(
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "file"))
     code, said = run("--out", "c")
     assert (code, "cannot be written down" in said) == (Exit.DONE, True)
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_key_that_is_damaged_is_made_anew(folder: Path, size: int) -> None:
+    """A full disk may leave an empty one, under which anyone could test guesses."""
+    run("--out", "a")
+    key = spent.folder() / "spent.key"
+    key.write_bytes(bytes(size))
+    assert run("--out", "b") == (Exit.DONE, "")
+    assert (len(key.read_bytes()), stat.S_IMODE(key.stat().st_mode)) == (32, 0o600)
 
 
 def test_the_list(folder: Path) -> None:

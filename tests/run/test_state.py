@@ -293,7 +293,8 @@ def test_frames_that_are_missing_torn_altered_or_in_another_order_are_noticed(
 
 
 def test_half_a_step_that_a_kill_has_left_is_none_and_is_written_over(tmp_path: Path) -> None:
-    for tail in (b"\x07", (400).to_bytes(8, "little") + b"half", (12).to_bytes(8, "little") + bytes(12)):
+    length = (12).to_bytes(8, "little")
+    for tail in (b"\x07", (400).to_bytes(8, "little") + b"half", length + bytes(12), bytes(300)):
         with State.create(tmp_path / "s", {}) as state:
             state.append(rows(2), {"row": 2})
         with (tmp_path / "s").open("ab") as file:

@@ -123,6 +123,20 @@ def test_where_the_disk_fails_nothing_was_kept_or_the_file_says_what_was(tmp_pat
         assert (reached, again.t) == (100, 300)
 
 
+def test_a_snapshot_that_cannot_be_opened_again_is_opened_later(tmp_path: Path) -> None:
+    """As where a service has too many files open for a moment: the next step is kept, in the same process."""
+    with State.create(tmp_path / "s", {}) as state, pytest.MonkeyPatch.context() as patch:
+        real = os.open
+        patch.setattr(os, "open", lambda path, *more: real("/none" if path == state.path else path, *more))
+        with pytest.raises(StoreError, match="nothing of this step was kept"):
+            state.snapshot(0, b"")
+        patch.undo()
+        handles = len(os.listdir("/proc/self/fd"))
+        write(state, 0)
+        assert_prefix(state, 1)
+        assert len(os.listdir("/proc/self/fd")) == handles
+
+
 def test_a_limit_on_the_size_of_files_is_like_a_full_disk(tmp_path: Path) -> None:
     State.create(tmp_path / "s", {}).close()
     code = """

@@ -32,8 +32,9 @@ def read_frames(path: Path, data: bytes, banner: str) -> Iterator[Frame]:
     """All whole frames; what a kill has left half-written at the end is none."""
     at = 0
     while at + _LENGTH <= len(data):
-        end = at + _LENGTH + int.from_bytes(data[at : at + _LENGTH], "little")
-        if end > len(data):
+        length = int.from_bytes(data[at : at + _LENGTH], "little")
+        end = at + _LENGTH + length
+        if not length or end > len(data):  # zeros are what a loss of power leaves of bytes that were not synced
             break
         try:
             header, arrays = unpack(data[at + _LENGTH : end], banner, str(path))

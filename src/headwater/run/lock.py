@@ -102,16 +102,19 @@ class Lock:
         except OSError as error:
             raise foreign if error.errno == errno.ELOOP else error from None
         self._handles.append(handle)
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise foreign
         try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise foreign
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            if status.st_nlink > 1:
+                raise foreign
+        except BaseException as error:
+            self.drop(handle)
+            if not isinstance(error, BlockingIOError):
+                raise
             remedy = "let it end first: two runs of one state put the same noise on different data"
             raise StateInUseError(self._state, "another process or thread uses this state", remedy) from None
-        if status.st_nlink > 1:
-            raise foreign
         return handle
 
     def drop(self, handle: int) -> None:

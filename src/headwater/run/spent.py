@@ -13,17 +13,20 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from headwater.public.budget import Guarantee
+from headwater.public.files import write_whole
 from headwater.run.run import Run
 from headwater.secret.read.batch import Batch as Lines
 
 LEVELS = (1, 10, 100, 1000)
 """Numbers of first records that a digest is taken of. Inputs are one if their digests of most records agree."""
+
+_KEY = 32  # bytes
 
 
 @dataclass(frozen=True)
@@ -104,10 +107,11 @@ def _begin(run: Run, first: Lines) -> list[Spent]:
 def _digests(first: Lines) -> dict[str, str]:
     """By number of records."""
     path = folder() / "spent.key"
-    if not path.exists():
-        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
-    digest, found = hashlib.blake2b(key=path.read_bytes(), digest_size=16), dict[str, str]()
+    key = path.read_bytes() if path.exists() else b""
+    if len(key) != _KEY:  # there is none, or not all of it
+        key = secrets.token_bytes(_KEY)
+        write_whole(path, [key], mode=0o600)
+    digest, found = hashlib.blake2b(key=key, digest_size=16), dict[str, str]()
     for number in range(min(first.records, LEVELS[-1])):
         text = first.text(number).encode("utf-8", "surrogatepass")
         digest.update(len(text).to_bytes(8, "big") + text)
@@ -137,9 +141,12 @@ def _read(handle: int) -> list[Spent]:
             if said.get("nothing"):
                 found.pop(said["run"], None)
             else:
-                found[said["run"]] = Spent(**said)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            continue  # half a line, which a kill has left
+                one = Spent(**said)
+                digests = {str(int(level)): str(digest) for level, digest in one.digests.items()}
+                loss = {"epsilon": float(one.epsilon), "delta": float(one.delta)}
+                found[said["run"]] = replace(one, digests=digests, at=str(one.at), out=str(one.out), **loss)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            continue  # half a line, which a kill has left, or damage
     return list(found.values())
 
 

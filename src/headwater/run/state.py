@@ -340,8 +340,9 @@ class State:
     def _reopen(self, path: Path, lock: Lock) -> None:
         """The file, if another one has taken its place."""
         if self._handle < 0 or not os.path.samestat(os.fstat(self._handle), os.stat(path)):
+            handle = lock.hold(path)  # first: if that fails, the one before it is still open, and it is tried again
             lock.drop(self._handle)
-            self._handle = lock.hold(path)
+            self._handle = handle
 
     @contextmanager
     def _current(self) -> Iterator[None]:
