@@ -13,7 +13,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,8 +143,8 @@ def _read(handle: int) -> list[Spent]:
             else:
                 one = Spent(**said)
                 digests = {str(int(level)): str(digest) for level, digest in one.digests.items()}
-                loss = {"epsilon": float(one.epsilon), "delta": float(one.delta)}
-                found[said["run"]] = replace(one, digests=digests, at=str(one.at), out=str(one.out), **loss)
+                loss = float(one.epsilon), float(one.delta)
+                found[said["run"]] = Spent(said["run"], str(one.at), *loss, str(one.out), digests)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             continue  # half a line, which a kill has left, or damage
     return list(found.values())
