@@ -107,9 +107,8 @@ class Category(Column):
         kinds = {type(value) for value in self.values}
         remedy = "write all of them as texts, or all as whole numbers"
         need(len(kinds) <= 1, "the values of a Category must be of one type", remedy)
-        need(
-            len(set(self.values)) == len(self.values), "a value of a Category is listed twice", "list every value once"
-        )
+        twice = len(set(self.values)) < len(self.values)
+        need(not twice, "a value of a Category is listed twice", "list every value once")
         null = any(str(value).strip() in self.null_values for value in self.values)
         need(not null, "a listed value is also one of null_values", "take it out of one of the two lists")
         known = other is None or (type(self.other) is self.type and self.other in self.values)
@@ -192,9 +191,9 @@ class Category(Column):
         return Read(np.where(unknown, len(listed), numbers), values.missing)
 
     def fit(self, numbers: Array) -> Array:
-        return (
-            numbers if self.other is None else np.append(np.arange(len(self.values)), self._index[self.other])[numbers]
-        )
+        if self.other is None:
+            return numbers
+        return np.append(np.arange(len(self.values)), self._index[self.other])[numbers]
 
     def raw(self, numbers: Array) -> Array:
         return numbers

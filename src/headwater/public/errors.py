@@ -120,12 +120,6 @@ def need(condition: bool, problem: str, remedy: str, column: str | None = None) 
         raise SchemaError(problem, remedy, column=column)
 
 
-UNDECLARED = (
-    "add it to the schema, or leave it out: ignore_extra = true at the top of the schema file, in "
-    "Python schema.with_reading(ignore_extra=True); "
-    "a column that says who a record belongs to does not belong in the schema: a run names it by person= (--person)"
-)
-"""What to do about a column that the schema does not name."""
 PERSON_MISSING = "give that column in addition to those of the schema, or name another one by person= (--person)"
 """What to do if the column that names the person is not there."""
 UNREADABLE = TableError("a value of a kind that cannot be read", "see which kinds the column takes")

@@ -176,11 +176,8 @@ class Number(WrittenNumber):
         super().__post_init__()
         for name, example in self.required.items():
             bound = getattr(self, name)
-            need(
-                bound is None or finite(bound) is not None,
-                f"{name} must be a finite number",
-                f"write for example {example}",
-            )
+            known = bound is None or finite(bound) is not None
+            need(known, f"{name} must be a finite number", f"write for example {example}")
             self.set(**{name: finite(bound)})
         need(self.scale in ("linear", "log"), 'scale must be "linear" or "log"', 'write scale = "log" or leave it out')
         step_of(self.step, self.decimals, (self.low, self.high))

@@ -37,13 +37,7 @@ COLUMN_KINDS: dict[str, type[Column]] = {
 }
 """Kinds of columns by their names in schema files."""
 FORMATS = ("csv", "jsonl", "json", "parquet", "arrow")
-FILE_KEYS = {
-    "input_format": "format",
-    "delimiter": "delimiter",
-    "encoding": "encoding",
-    "multiline": "multiline",
-    "ignore_extra": "ignore_extra",
-}
+FILE_KEYS = {"input_format": "format"} | {key: key for key in ("delimiter", "encoding", "multiline", "ignore_extra")}
 """Keys at the top of a schema file, and the fields of `headwater.secret.read.fields.Options` that they are."""
 
 CHANGING = ("bad_rows", *FILE_KEYS)
@@ -106,11 +100,8 @@ class Schema:
         need(len(named) <= MOST_AXES, problem, "leave out the ones that matter least")
         for name, column in named.items():
             text: object = name
-            need(
-                isinstance(text, str) and text != "",
-                "the name of a column must be text, and not empty",
-                "give it a name",
-            )
+            is_text = isinstance(text, str) and text != ""
+            need(is_text, "the name of a column must be text, and not empty", "give it a name")
             need(is_unicode(name), "the name of a column holds half a character", "write it in Unicode")
             kinds = ", ".join(kind.__name__ for kind in COLUMN_KINDS.values())
             problem = f"a column must be one of {kinds}, not {type(column).__name__}"
@@ -160,18 +151,7 @@ class Schema:
         return self.encode_batch(table).points
 
     def encode_batch(self, table: object, *, bad_rows: str = "stop", beside: str | None = None) -> EncodedBatch:
-        """A batch with all that is known of it: its points, its bad rows, and what was clipped. Not private.
-
-        Parameters
-        ----------
-        table
-            As for `encode`.
-        bad_rows
-            ``"stop"`` refuses the batch if any row is bad. ``"null"`` and ``"quarantine"`` say which rows are; what is
-            wrong with a table as a whole, such as a missing column, is refused in any case.
-        beside
-            A further column that the table must have, which names the person. It is read as it is, and not encoded.
-        """
+        """Points, bad rows and what was clipped, not private; ``beside`` is the column of the person, read as it is."""
         stop = check_policy(bad_rows) == "stop"
         wrong, unread = dict[int, TableError](), tuple[int, ...]()
         names = list(self.inputs) if beside is None else [*self.inputs, beside]
@@ -239,21 +219,10 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain values: the content of a schema file."""
         policy = {} if self.bad_rows is None else {"bad_rows": self.bad_rows}
-        policy |= self.reading
-        return {
-            "headwater": FORMAT,
-            **policy,
-            "columns": {name: column.to_dict() for name, column in self.declared.items()},
-        }
+        columns = {name: column.to_dict() for name, column in self.declared.items()}
+        return {"headwater": FORMAT, **policy, **self.reading, "columns": columns}
 
     def with_bad_rows(self, policy: str | None) -> Schema:
-        """The same schema with another policy for invalid rows.
-
-        Parameters
-        ----------
-        policy
-            ``"stop"``, ``"null"`` or ``"quarantine"``; None if it is to say nothing.
-        """
         return _made(dict(self.declared), None if policy is None else check_policy(policy), self.reading)
 
     def with_reading(self, **declared: Any) -> Schema:  # noqa: ANN401 - texts, and a truth value
@@ -405,12 +374,10 @@ class InputSchema:
 
     @property
     def bad_rows(self) -> str | None:
-        """What the schema declares about invalid rows."""
         return self.schema.bad_rows
 
     @property
     def reading(self) -> Mapping[str, Any]:
-        """What the schema declares about files."""
         return self.schema.reading
 
 
@@ -521,8 +488,6 @@ def reading_of(schema: object, given: Mapping[str, Any]) -> dict[str, Any]:
 def with_shared(kind: type[Column], declared: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
     """What a column declares, with what is shared and it neither says itself nor contradicts.
 
-    Examples
-    --------
     >>> with_shared(COLUMN_KINDS["number"], {"thousands": "."}, {"decimal": ",", "thousands": " "})
     {'decimal': ',', 'thousands': '.'}
     """
@@ -569,11 +534,8 @@ def _suffix(path: str | PathLike[str]) -> str:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    twice = (
-        [name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number])]
-        if len(found) < len(pairs)
-        else []
-    )
-    need(not twice, f"{listed(twice[:1])} is declared twice", "declare it once")
+    found = dict[str, Any]()
+    for name, value in pairs:
+        need(name not in found, f"{listed([name])} is declared twice", "declare it once")
+        found[name] = value
     return found

@@ -91,10 +91,8 @@ def values_of(series: Any) -> Values:  # noqa: ANN401 - a column of any library
         return _of_pandas(series)
     if library == "pyarrow" and hasattr(series, "type"):
         return _of_arrow(series)
-    if library == "polars" and hasattr(series, "dtype"):
-        return _of_polars(series)
     if hasattr(series, "__arrow_c_stream__"):
-        return _of_arrow(pyarrow().chunked_array(series))
+        return _of_stream(series)
     if isinstance(series, Iterable) and not isinstance(series, str | bytes):
         return _of_list(list(series))
     raise TableError(
@@ -206,10 +204,12 @@ def _of_pandas(series: Any) -> Values:  # noqa: ANN401 - a pandas.Series
     return _of_arrow(pyarrow().array(series.array))
 
 
-def _of_polars(series: Any) -> Values:  # noqa: ANN401 - a polars.Series
-    """By Arrow, under no name: one with NUL in it would end the process, as would one inside of a value."""
-    pa, kind = pyarrow(), series.dtype
-    if kind.is_nested() or str(kind) == "Object":
+def _of_stream(series: Any) -> Values:  # noqa: ANN401 - of any library that gives Arrow
+    """Of Polars, under no name: one with NUL in it would end the process, as would one inside of a value."""
+    pa = pyarrow()
+    if not hasattr(series, "alias"):
+        return _of_arrow(pa.chunked_array(series))
+    if series.dtype.is_nested() or str(series.dtype) == "Object":
         return _of_list(series.to_list())
     try:
         return _of_arrow(pa.chunked_array(series.alias("")))
@@ -280,7 +280,6 @@ def to_arrow(raw: Array, missing: Flags | None) -> Any:  # noqa: ANN401 - an arr
 
 
 def whole(number: int) -> Any:  # noqa: ANN401 - a scalar of pyarrow
-    """A whole number as Arrow's, for the same reason."""
     return to_arrow(np.array([number], dtype=np.int64), None)[0]
 
 
@@ -296,7 +295,6 @@ def without(values: Any, where: Any) -> Any:  # noqa: ANN401 - arrays of pyarrow
 
 
 def texts_to_arrow(texts: Sequence[str]) -> Any:  # noqa: ANN401 - an array of pyarrow
-    """Texts as Arrow's, for the same reason."""
     pa, encoded = pyarrow(), [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), len(encoded), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))])
@@ -389,7 +387,7 @@ def columns_of(
             if not _is_column(table[name]):
                 raise TableError("one value where other columns have many", "give a list of values", column=name)
         return {name: table[name] for name in names}, len(table[names[0]])
-    table = table if kind != "arrow" or hasattr(table, "column") else pyarrow().table(table)
+    table = frame_of(table)
     there = list(table.columns) if kind in ("pandas", "polars") else table.schema.names
     check_names(there, names, person, ignore_extra=ignore_extra)
     return {name: table[name] for name in names}, len(table)

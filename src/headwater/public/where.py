@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -14,26 +14,21 @@ from headwater.public.numbers import Number
 from headwater.public.partition import Points
 from headwater.public.protocol import AnySchema, Conditions, Model
 
-if TYPE_CHECKING:
-    from headwater.public.schema import Schema
-
-
 MOST_DRAWN = 64
 """For each record that fits a list of values at most so many are drawn: fewer if that is millions, more for a few."""
 
 
-def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
-    """For each named column the lowest and the highest coordinate that a record may have."""
+def parts(schema: AnySchema, where: Mapping[str, Any]) -> dict[int, tuple[float, float] | Points]:
+    """For each named column the range of coordinates that a record may have, or all of them if values are listed."""
     if isinstance(schema, UnitCube):
         raise TypeError("where= needs a schema with named columns; filter the points of a cube yourself")
-    found: dict[int, tuple[float, float]] = {}
+    found: dict[int, tuple[float, float] | Points] = {}
     for name, value in where.items():
         if name not in schema.names:
             raise ValueError(f"there is no column {name!r}; there are {', '.join(schema.names)}")
-        column, place = schema.columns[name], f"where[{name!r}]"
+        column, place, axis = schema.columns[name], f"where[{name!r}]", schema.names.index(name)
         if isinstance(value, list | set | frozenset):
-            places = _listed(column, value, place)
-            found[schema.names.index(name)] = (float(places.min()), float(places.max()))
+            found[axis] = _listed(column, value, place)
             continue
         low, high = _range(column, value, place) if isinstance(value, tuple) else _one(column, value, place)
         if low > high:
@@ -41,29 +36,20 @@ def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
         gone = column.missing and low == 0.5
         if low == high and column.size is None and not gone:
             raise ValueError(f"{place}: no record has exactly one value of a continuum; give a range (low, high)")
-        found[schema.names.index(name)] = (low, high)
+        found[axis] = (low, high)
     return found
 
 
-def parts(schema: Schema, where: Mapping[str, Any]) -> dict[int, tuple[float, float] | Points]:
-    """For each named column the range of coordinates that a record may have, or all of them if values are listed."""
-    found: dict[int, tuple[float, float] | Points] = dict(conditions(schema, where))
-    for name, value in where.items():
-        if isinstance(value, list | set | frozenset):
-            found[schema.names.index(name)] = _listed(schema.columns[name], value, f"where[{name!r}]")
-    return found
+def conditions(schema: AnySchema, where: Mapping[str, Any]) -> Conditions:
+    """For each named column the lowest and the highest coordinate that a record may have."""
+    return {axis: (float(np.min(part)), float(np.max(part))) for axis, part in parts(schema, where).items()}
 
 
 def sample_where(model: Model, schema: AnySchema, n: int, seed: int, where: Mapping[str, Any]) -> Points:
     """``n`` records of a model that fulfil conditions, as points of the cube; those that miss a list are drawn anew."""
     limits, drawn = conditions(schema, where), n
     most = min(MOST_DRAWN * max(n, 1000), max(4 * n, 1 << 22))  # all of them are in memory
-    named = cast("Schema", schema)  # a cube was refused just now
-    lists = {
-        named.names.index(name): _listed(named.columns[name], value, f"where[{name!r}]")
-        for name, value in where.items()
-        if isinstance(value, list | set | frozenset)
-    }
+    lists = {axis: part for axis, part in parts(schema, where).items() if isinstance(part, np.ndarray)}
     while True:
         points = model.sample(drawn, seed, limits)
         fits = np.ones(len(points), dtype=bool)

@@ -19,6 +19,15 @@ DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 EXTRA = "add them to the schema, or leave them out: ignore_extra = true at the top of the schema file"
 
 
+def divided(line: str) -> dict[str, list[str]]:
+    """The fields of a line of CSV, for each delimiter that it may have."""
+    found = {}
+    for mark in DELIMITERS:
+        with suppress(csv.Error, StopIteration):
+            found[mark] = next(csv.reader([line], delimiter=mark, strict=True))
+    return found
+
+
 @dataclass(frozen=True)
 class Options:
     """How files are to be read."""
@@ -90,10 +99,7 @@ class Fields:
 
     def other_delimiter(self, header: str, delimiter: str) -> str | None:
         """What to do if the first line of a file shows more of the columns when it is divided otherwise."""
-        found = {}
-        for mark in DELIMITERS:
-            with suppress(csv.Error, StopIteration):
-                found[mark] = len(self.columns.keys() & set(next(csv.reader([header], delimiter=mark, strict=True))))
+        found = {mark: len(self.columns.keys() & {*names}) for mark, names in divided(header).items()}
         best = max(found, key=lambda mark: found[mark], default=delimiter)
         if found.get(best, 0) <= found.get(delimiter, 0):
             return None

@@ -188,10 +188,8 @@ class Files:
             raise refused(path, error) from None
         if not folder:
             return [self._input(path)]
-        inside, here = (
-            [os.path.join(path, one) for one in names if not one.endswith(_UNFINISHED)],
-            os.path.realpath(path),
-        )
+        here = os.path.realpath(path)
+        inside = [os.path.join(path, one) for one in names if not one.endswith(_UNFINISHED)]
         # a link to a file of the folder is no other file
         own = [one for one in inside if not os.path.islink(one) or os.path.dirname(os.path.realpath(one)) != here]
         for one in own:

@@ -14,7 +14,7 @@ from headwater.public.errors import TableError
 from headwater.public.tables import columns_of, kind_of, pyarrow
 from headwater.public.writing import NULLS
 from headwater.secret.read.columnar import parquet_file
-from headwater.secret.read.fields import DELIMITERS, Fields, Options
+from headwater.secret.read.fields import DELIMITERS, Fields, Options, divided
 from headwater.secret.read.files import Files, StrPath
 from headwater.secret.read.lines import MARK, Input, Lines
 from headwater.secret.read.text import OPEN_QUOTE, TextFile, header_of
@@ -126,8 +126,11 @@ def _of_csv(source: Input, read: Options) -> TableSample:
         shown["encoding"] = "utf-16"
     read = replace(read, **shown, bad_rows="null", ignore_extra=True)
     line = _head(source, read.encoding).removeprefix(MARK).lstrip(b"\r\n").partition(b"\n")[0]
-    if read.delimiter is None and (mark := _delimiter(line, source.delimiter)) != source.delimiter:
-        source, shown["delimiter"] = source._replace(delimiter=mark), mark
+    ways = divided(line.decode("utf-8", "replace").rstrip("\r"))
+    if read.delimiter is None and len(ways.get(source.delimiter, ())) < 2:
+        mark = max(ways, key=lambda mark: (len(ways[mark]), mark == source.delimiter), default=source.delimiter)
+        shown |= {"delimiter": mark} if mark != source.delimiter else {}
+        source = source._replace(delimiter=mark)
     header = header_of(line, source.delimiter, Fields({}))
     if len(header) == 1 and (marks := [mark for mark in DELIMITERS if mark in header[0]]):
         problem = f"one column, whose name holds {DELIMITERS[marks[0]]}"
@@ -175,15 +178,6 @@ def _columns(source: Input, fields: Fields, read: Options) -> tuple[dict[str, li
                 values += (column if first else pc.unique(column.filter(pc.is_in(column, gaps)))).to_pylist()
             first = False
     return columns, odd
-
-
-def _delimiter(line: bytes, usual: str) -> str:
-    fields = dict[str, int]()
-    for mark in (usual, *DELIMITERS):
-        with suppress(csv.Error, StopIteration):
-            text = line.decode("utf-8", "replace").rstrip("\r")
-            fields[mark] = len(next(csv.reader([text], delimiter=mark, strict=True)))
-    return usual if fields.get(usual, 0) > 1 or not fields else max(fields, key=lambda mark: fields[mark])
 
 
 # ---- JSON
