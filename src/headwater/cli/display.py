@@ -11,7 +11,8 @@ import typer
 
 from headwater.cli.console import complain, out, say
 from headwater.public import protocol as registry
-from headwater.public.outlook import is_poor, outlook
+from headwater.public.outlook import outlook
+from headwater.public.protocol import POOR
 from headwater.public.release import Release
 from headwater.public.tally import Tally
 from headwater.run import FolderSink, Published, Run
@@ -93,7 +94,7 @@ class Display:
 
 def _warn_of_poor(release: Release) -> None:
     expected = release.expected_error()
-    if not is_poor(expected):
+    if not expected.typical >= POOR[expected.measure]:  # nothing is known, or it is good
         return
     likely = outlook(
         release.schema,

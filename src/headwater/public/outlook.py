@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget, check_delta, check_epsilon, record_epsilon
-from headwater.public.protocol import IN_WORDS, POOR, W1, AnySchema, ExpectedError
+from headwater.public.protocol import IN_WORDS, POOR, W1, AnySchema
 
 _MOST = 1 << 50  # records
 
@@ -44,13 +44,11 @@ class Outlook:
         return self.typical >= POOR[self.measure]
 
     def __str__(self) -> str:
-        each = self.records_per_person
-        loss = Budget(self.epsilon, self.delta).guarantee.loss + (
-            f" for {each:,} records of a person" if each > 1 else ""
-        )
-        what = (
-            f"{self.records:,} records of {self.columns} column{'s' * (self.columns > 1)} at {loss} ({self.mechanism})"
-        )
+        loss = Budget(self.epsilon, self.delta).guarantee.loss
+        if self.records_per_person > 1:
+            loss += f" for {self.records_per_person:,} records of a person"
+        columns = f"{self.columns} column{'s' * (self.columns > 1)}"
+        what = f"{self.records:,} records of {columns} at {loss} ({self.mechanism})"
         if math.isnan(self.typical):
             return f"{what}: nothing is known of the error"
         text = f"{what}: {IN_WORDS.get(self.measure, self.measure)} about {self.typical:.2g}"
@@ -104,9 +102,7 @@ def outlook(
     """
     whole = Budget(check_epsilon(epsilon), check_delta(delta), records_per_person, records_per_bucket)
     budget = whole.of_record
-    given: object = records
-    if isinstance(given, bool) or not isinstance(given, int) or records < 1:
-        raise ValueError(f"records must be a whole number from 1 on, not {records!r}")
+    _check_records(records)
     name = registry.resolved(mechanism, schema)
     errors = registry.error_model(name)
     known = name, schema.dimension, whole.epsilon, records
@@ -122,35 +118,24 @@ def outlook(
     return Outlook(*known, errors.measure, typical, needed, whole.delta, whole.records)
 
 
-def is_poor(expected: ExpectedError) -> bool:
-    return expected.typical >= POOR[expected.measure]
+def _check_records(records: object) -> None:
+    if isinstance(records, bool) or not isinstance(records, int) or records < 1:
+        raise ValueError(f"records must be a whole number from 1 on, not {records!r}")
 
 
 _STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
 @dataclass(frozen=True)
-class CapError:
-    """One error to expect."""
-
-    noise: float
-    missed: float
-
-    @property
-    def whole(self) -> float:
-        return math.hypot(self.noise, self.missed)
-
-
-@dataclass(frozen=True)
 class Cap:
-    """What to expect of one number of records."""
+    """What to expect of one number of records: by measure, the error of noise and of what is left out."""
 
     records: int
     counted: float
-    errors: Mapping[str, CapError]
+    errors: Mapping[str, tuple[float, float]]
 
     def error(self, measure: str | None = None) -> float:
-        return self.errors[measure].whole if measure else fmean(error.whole for error in self.errors.values())
+        return math.hypot(*self.errors[measure]) if measure else fmean(math.hypot(*two) for two in self.errors.values())
 
 
 @dataclass(frozen=True)
@@ -168,7 +153,7 @@ class RecordsPerPerson:
             if str(cap.records).rstrip("0") not in ("1", "2", "5") and cap.records not in (self.records, last):
                 continue
             mark = "  suggested" if cap.records == self.records else ""
-            sums = [f"{one.whole:.3f} ({one.noise:.3f}, {one.missed:.3f})" for one in cap.errors.values()]
+            sums = [f"{math.hypot(*two):.3f} ({two[0]:.3f}, {two[1]:.3f})" for two in cap.errors.values()]
             wide = "   ".join(f"{text:<{len(name)}}" for text, name in zip(sums, measures, strict=True))
             lines.append(f"{cap.records:>19,} {f'× {cap.records:,}':>7} {cap.counted:>8.0%}   {wide}{mark}".rstrip())
         return "\n".join(lines)
@@ -231,9 +216,7 @@ def suggest_records_per_person(
     errors = registry.error_model(name)
     if errors is None:
         raise ValueError(f"nothing is known of the error of {name}: take cascade or marginals")
-    given: object = records
-    if isinstance(given, bool) or not isinstance(given, int) or records < 1:
-        raise ValueError(f"records must be a whole number from 1 on, not {records!r}")
+    _check_records(records)
     if not 0 <= differ <= 1:
         raise ValueError(f"differ must lie between 0 and 1, not {differ!r}")
     numbers, shares = (np.array(list(part), dtype=float) for part in (known.keys(), known.values()))
@@ -241,7 +224,7 @@ def suggest_records_per_person(
     for cap in _candidates(max(known)):
         counted, apart = left_out(numbers, shares, cap)
         expected = errors.capped(schema, record_epsilon(check_epsilon(epsilon), cap), records, counted, expect)
-        each = {name: CapError(noise, differ * other * apart) for name, (noise, other) in expected.items()}
+        each = {name: (noise, differ * other * apart) for name, (noise, other) in expected.items()}
         found.append(Cap(cap, counted, each))
     if measure is not None and measure not in found[0].errors:
         raise ValueError(f"measure must be one of {', '.join(found[0].errors)}, not {measure!r}")

@@ -33,6 +33,9 @@ from headwater.public.tables import Unreadable, Values, is_missing
 Hashes = NDArray[np.uint64]
 """An array of shape ``(n, 2)``: 128 bits for each record."""
 
+Keys = NDArray[np.bytes_]
+"""The same as 16 bytes each, which compare as the numbers do."""
+
 HASH_BYTES = 16
 _TOP = np.uint64(2**64 - 1)
 NOBODY = np.array([_TOP, _TOP])
@@ -112,7 +115,7 @@ RATIO = 2  # an array that is not so many times larger than the next one is merg
 class Groups:
     """The people of a batch, each once, and the place of every record among those of its person."""
 
-    people: Hashes
+    people: Keys
     person: Integers
     earlier: Integers
     sizes: Integers
@@ -120,14 +123,10 @@ class Groups:
     @staticmethod
     def of(hashes: Hashes) -> Groups:
         """The records of a batch, given in order of arrival, grouped by person."""
-        high, low = hashes[:, 0], hashes[:, 1]
-        order = np.argsort(high, kind="stable")
-        if np.any((high[order[1:]] == high[order[:-1]]) & (low[order[1:]] != low[order[:-1]])):
-            order = np.lexsort((low, high))  # stable as well; two people share 64 bits: once in 10^10 batches
-        ranked = hashes[order]
-        first = np.ones(len(order), dtype=np.bool_)
-        first[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
-        (starts,) = first.nonzero()
+        keys = hashes.astype(">u8").view("S16")[:, 0]
+        order = np.argsort(keys, kind="stable")
+        ranked = keys[order]
+        (starts,) = np.append(np.ones(min(len(keys), 1), bool), ranked[1:] != ranked[:-1]).nonzero()
         sizes = np.diff(starts, append=len(order))
         person, earlier = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
         person[order] = np.repeat(np.arange(len(starts)), sizes)
@@ -137,44 +136,23 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """Some people, sorted by the first half of their hashes, and their counts."""
+    """Some people in order, and their counts."""
 
-    high: NDArray[np.uint64]
-    low: NDArray[np.uint64]
+    keys: Keys
     counts: NDArray[Any]
 
-    def find(self, high: NDArray[np.uint64], low: NDArray[np.uint64]) -> tuple[Integers, Flags]:
+    def find(self, people: Keys) -> tuple[Integers, Flags]:
         """The index of each of these people, or where it would be inserted, and whether it is here."""
-        places = np.searchsorted(self.high, high)
-        here, asked = np.zeros(len(high), dtype=np.bool_), np.arange(len(high))
-        while len(asked):
-            at = places[asked]
-            same = self.high.take(at, mode="clip") == high[asked]
-            asked, at = asked[same], at[same]
-            match = self.low[at] == low[asked]
-            here[asked[match]] = True
-            asked = asked[~match]
-            places[asked] += 1  # others share the first half
-            asked = asked[places[asked] < len(self.high)]
-        return places, here
+        places = np.searchsorted(self.keys, people)
+        return places, self.keys.take(places, mode="clip") == people
 
     def with_newer(self, newer: _Level) -> _Level:
         """The union of both; a person who is in both has the newer count."""
-        places, known = self.find(newer.high, newer.low)
-        counts, new = self.counts.copy(), ~known
+        places, known = self.find(newer.keys)
+        counts = self.counts.copy()
         counts[places[known]] = newer.counts[known]
-        at = places[new] + np.arange(np.count_nonzero(new))
-        if not len(at):
-            return _Level(self.high, self.low, counts)
-        old = np.ones(len(counts) + len(at), dtype=np.bool_)
-        old[at] = False
-        parts = ((self.high, newer.high), (self.low, newer.low), (counts, newer.counts))
-        merged = []
-        for mine, more in parts:
-            whole = np.empty(len(old), dtype=mine.dtype)
-            whole[old], whole[at] = mine, more[new]
-            merged.append(whole)
-        return _Level(*merged)
+        at = places[~known]
+        return _Level(np.insert(self.keys, at, newer.keys[~known]), np.insert(counts, at, newer.counts[~known]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,31 +164,30 @@ class Caps:
 
     @property
     def people(self) -> int:
-        return sum(len(level.high) for level in self.levels)
+        return sum(len(level.keys) for level in self.levels)
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for level in self.levels for array in (level.high, level.low, level.counts))
+        return sum(level.keys.nbytes + level.counts.nbytes for level in self.levels)
 
-    def counts(self, people: Hashes) -> Integers:
+    def counts(self, people: Keys) -> Integers:
         """How many records of each of these people have counted."""
         found, asked = np.zeros(len(people), dtype=np.int64), np.arange(len(people))
         for level in reversed(self.levels):
             if not len(asked):
                 break
-            places, known = level.find(people[asked, 0], people[asked, 1])
+            places, known = level.find(people[asked])
             found[asked[known]] = level.counts[places[known]]
             asked = asked[~known]
         return found
 
-    def with_counts(self, people: Hashes, counts: Integers) -> Caps:
+    def with_counts(self, people: Keys, counts: Integers) -> Caps:
         """The caps with new counts of some people, which replace the old ones."""
         if not len(people):
             return self
-        small = np.min_scalar_type(self.limit)
-        newest = _Level(people[:, 0].copy(), people[:, 1].copy(), counts.astype(small))
+        newest = _Level(people, counts.astype(np.min_scalar_type(self.limit)))
         levels = list(self.levels)
-        while levels and len(levels[-1].high) < RATIO * len(newest.high):
+        while levels and len(levels[-1].keys) < RATIO * len(newest.keys):
             newest = levels.pop().with_newer(newest)
         return Caps(self.limit, (*levels, newest))
 
@@ -218,18 +195,18 @@ class Caps:
         return Caps(self.limit)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        if not self.levels:
-            return {"high": np.empty(0, np.uint64), "low": np.empty(0, np.uint64), "counts": np.empty(0, np.uint8)}
-        whole, *rest = self.levels
+        whole, *rest = self.levels or (_Level(np.empty(0, "S16"), np.empty(0, np.uint8)),)
         for level in rest:
             whole = whole.with_newer(level)
-        return {"high": whole.high, "low": whole.low, "counts": whole.counts}
+        high, low = whole.keys.view(">u8").reshape(-1, 2).T.astype(np.uint64)
+        return {"high": high, "low": low, "counts": whole.counts}
 
     @staticmethod
     def restore(limit: int, arrays: dict[str, NDArray[Any]]) -> Caps:
         high, low, counts = arrays["high"], arrays["low"], arrays["counts"]
         need(high.ndim == 1 and high.shape == low.shape == counts.shape, "people")
-        return Caps(limit, (_Level(high, low, counts),) if len(high) else ())
+        keys = np.stack((high, low), axis=1).astype(">u8").view("S16")[:, 0]
+        return Caps(limit, (_Level(keys, counts),) if len(high) else ())
 
 
 Stamps = NDArray[np.uint64]
