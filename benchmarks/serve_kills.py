@@ -23,7 +23,6 @@ import numpy as np
 from benchmarks.serve_tables import NARROW
 from headwater import Schema, Synthesizer
 from headwater.client import Client
-from headwater.run.config import RunConfig
 from headwater.run.state import State
 from headwater.secret.batch import Batch
 from headwater.service.render import write
@@ -180,7 +179,7 @@ def compare(folder: Path, written: list[dict[str, Any]], digests: dict[int, str]
     """Whether the journal holds exactly the rows of what was written, and replaying it gives what was served."""
     with State.open(folder / "out.state", observe=True) as store:
         first, data, journal = store.load()
-        epsilon = RunConfig.from_dict(store.config).epsilon
+        epsilon = store.config["epsilon"]
     if first:
         return ["there is a snapshot: write less, so that the journal holds everything"]
     synth = Synthesizer.from_bytes(data)

@@ -73,19 +73,6 @@ def test_an_open_file_is_not_taken_for_paths(tmp_path: Path) -> None:
         start().update(file)
 
 
-@pytest.mark.parametrize(
-    ("name", "ours"),
-    [("fit", "update"), ("partial_fit", "update"), ("learn_one", "update"), ("sample", r"release\(\).sample")],
-)
-def test_words_of_other_libraries_are_answered_with_ours(name: str, ours: str) -> None:
-    synth = start()
-    with pytest.raises(AttributeError, match=rf"{name}.*{ours}"):
-        getattr(synth, name)
-    assert not hasattr(synth, name)
-    with pytest.raises(AttributeError, match="nonsense"):
-        _ = synth.nonsense  # type: ignore[attr-defined]
-
-
 def test_a_schema_of_a_table_is_refused_with_what_to_write() -> None:
     with pytest.raises(hw.SchemaError, match=r"not taken from a DataFrame.*headwater.draft.*headwater schema FILE"):
         hw.Schema(TABLE)

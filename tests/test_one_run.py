@@ -96,7 +96,7 @@ def test_a_release_of_a_mechanism_that_does_not_exist_is_refused(tmp_path: Path,
     path = tmp_path / "release.hw"
     begun().release().save(path)
     header, arrays = files.read(path, release_module._BANNER)
-    files.write(path, release_module._BANNER, header | {"mechanism": name}, arrays, mode=0o644)
+    path.write_bytes(files.pack(release_module._BANNER, header | {"mechanism": name}, arrays))
     with pytest.raises(hw.FileRefusedError, match="mechanism"):
         hw.Release.load(path)
 

@@ -28,7 +28,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(SOURCE):
             return
-        if code.co_qualname == "Run._begin_all":
+        if code.co_qualname == "Run._begin":
             ended.set()
         if not ended.is_set() and not code.co_qualname.endswith(">"):  # expressions are of the function they are in
             found.setdefault((code.co_filename.removeprefix(SOURCE), code.co_qualname))

@@ -117,7 +117,6 @@ class State:
         return replace(batch, rows=self.people.stamped(batch.rows, len(self.mechanism.sizes)))
 
     def bucket(self, number: int, until: int | None = None) -> Span:
-        """The fastest bucket of a record: see `headwater.Synthesizer.bucket`."""
         if not (spans := self.mechanism.spans(number)):
             raise ValueError(f"counted records need mechanism='cascade' or 'marginals', not {self.mechanism.name!r}")
         return fastest(spans, until)
@@ -144,7 +143,6 @@ class State:
         return release_seed(self.public, self.t, found.start), found
 
     def laws(self) -> str:
-        """The laws of the noise until now, in words."""
         if not self.budget.delta:
             return registry.measured(self.mechanism.name).noise
         ledgers = [self.mechanism.ledger(1 << q >> 1) for q in range(max(self.t, 1).bit_length())]
@@ -165,7 +163,7 @@ class State:
         }
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        files.write(path, _BANNER, *self._parts(), mode=0o600)
+        files.write_whole(path, files.pieces(_BANNER, *self._parts()), mode=0o600)
 
     def to_bytes(self) -> bytes:
         return files.pack(_BANNER, *self._parts())
@@ -263,7 +261,6 @@ def _encode_with_people(people: People, mechanism: Mechanism, schema: Schema, ta
 
 
 def window_start(t: int, last: int | None, since: int | None) -> int:
-    """How many of the first records a release leaves out."""
     if last is not None and since is not None:
         raise ValueError("give last= or since=, not both")
     if last is not None:

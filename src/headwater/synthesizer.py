@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, NoReturn, Self, cast
+from typing import NoReturn, Self, cast
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from headwater.public.cube import UnitCube
 from headwater.public.files import this_process
 from headwater.public.person import Person
 from headwater.public.protocol import AnySchema, Facts, Kept, Measured, Span
-from headwater.public.release import Release, release_seed, run_id
+from headwater.public.release import Release, made_of, release_seed, run_id
 from headwater.public.schema import InputSchema, Schema
 from headwater.public.tables import kind_of
 from headwater.public.tally import Tally, policy_of
@@ -45,15 +46,6 @@ _FORKED = (
     "on different records, which shows what it should hide. Make it in the forked process; or write it with save() "
     "beforehand, and go on once, in one process, with Synthesizer.load()"
 )
-_UPDATE = "update(table) takes records, one or many, as often as more arrive"
-_SAMPLE = "release().sample(n) gives synthetic records"
-_OTHER_NAMES = {
-    **dict.fromkeys(("fit", "partial_fit", "learn_one", "learn_many", "fit_processed_data", "add", "append"), _UPDATE),
-    **dict.fromkeys(("sample", "generate", "predict", "transform", "sample_from_conditions"), _SAMPLE),
-    **dict.fromkeys(("fit_transform", "fit_sample"), f"{_UPDATE}, and {_SAMPLE}"),
-    "merge": "a run has one owner: encode(table) can run anywhere, and take() counts what it gives",
-}
-"""By the name of a method in scikit-learn, SDV, river and sketches: what to call here."""
 
 
 def pmm(table: object, schema: AnySchema, *, epsilon: float, seed: int | None = None) -> Release:
@@ -326,18 +318,11 @@ class Synthesizer:
             As for `release`.
         """
         with self._lock:
-            t, kind = self.t, self.state.kind
-            seed, measured = self.state.measured(last, since)
-            laws = self.state.laws()
-
-        def make() -> Release:
-            # From here on nothing has seen data, and other threads may go on.
-            model = registry.model(self.mechanism).fit(measured, self.schema, seed)
-            facts = Facts(t, self.guarantee, self.schema, self.mechanism, laws)
-            return Release(facts, measured.start, model, seed, kind, measured=measured)
-
-        warn_of_delta(self.budget.delta, t, 3)
-        return make
+            state = self.state
+            seed, measured = state.measured(last, since)
+            facts = Facts(state.t, self.guarantee, self.schema, self.mechanism, state.laws())
+        warn_of_delta(self.budget.delta, state.t, 3)
+        return partial(made_of, measured, facts, seed, state.kind)  # which sees no data: other threads may go on
 
     def measured(self, *, last: int | None = None, since: int | None = None) -> Measured:
         """The noisy counts that a release of this moment is made from: as public as the release itself.
@@ -488,13 +473,6 @@ class Synthesizer:
         budget = f"epsilon={self.epsilon:g}{delta}"
         expect = f", expect={self.expect}" if self.expect else ""
         return f"Synthesizer({self.schema!r}, {budget}, mechanism={self.mechanism!r}{expect}) at t = {self.t:,}"
-
-    if not TYPE_CHECKING:  # a checker would take any name for an attribute
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Names of other libraries, answered with ours."""
-            known = f"; {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
-            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{known}", name=name, obj=self)
 
 
 def _checked_schema(schema: object) -> AnySchema:

@@ -58,12 +58,3 @@ def test_a_person_takes_17_bytes() -> None:
         _, people = people.after(hashes[start : start + 1000], None, 50_000 + start)
     assert people.caps.nbytes <= 2 * 17 * 50_000
     assert sum(array.nbytes for array in people.caps.state().values()) == 17 * 50_000
-
-
-def test_periods_of_the_clock_go_forward_only() -> None:
-    """A clock that is set back does not give anybody a second period of the same time."""
-    hashes = np.array([[1, 1]] * 8, dtype=np.uint64)
-    stamps = np.array([5, 5, 5, 6, 5, 6, 7, 5], dtype=np.uint64)
-    counted, people = people_of(2, per="1d").after(hashes, stamps, 0)
-    assert counted.tolist() == [True, True, False, True, True, False, True, True]
-    assert people.period == 7

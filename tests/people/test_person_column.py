@@ -216,18 +216,13 @@ def test_nobody_is_refused_unless_declared() -> None:
     assert (synth.t, synth.tally.bad, synth.capped) == (4, 2, 0)
 
 
-def test_nobody_is_a_person_of_its_own() -> None:
-    """Always counted: nobody else has that record."""
-    synth = started(person=hw.Person("who", records=1, null="own"))
-    assert nulls(synth, NULLS, "stop") == [False, False, False, True]
-    assert (synth.t, synth.tally.bad, synth.capped) == (4, 0, 1)
-
-
-def test_nobody_is_nowhere() -> None:
-    synth = started(person=hw.Person("who", records=2, null="nowhere"))
-    assert nulls(synth, NULLS, "stop") == [False, True, True, False]
-    assert (synth.t, synth.tally.bad, synth.capped) == (4, 0, 0)
-    assert list(synth.tally.lines()) == ["who: 2 missing (50%)"]
+@pytest.mark.parametrize(("null", "limit", "left_out"), [("own", 1, [3]), ("nowhere", 2, [1, 2])])
+def test_nobody_is_a_person_of_its_own_or_nowhere(null: str, limit: int, left_out: list[int]) -> None:
+    """The first is always counted: nobody else has that record."""
+    synth = started(person=hw.Person("who", records=limit, null=null))
+    assert np.flatnonzero(nulls(synth, NULLS, "stop")).tolist() == left_out
+    assert (synth.t, synth.tally.bad, synth.capped) == (4, 0, int(null == "own"))
+    assert "who: 2 missing (50%)" in list(synth.tally.lines())
 
 
 def test_bad_records_use_up_the_cap_of_their_person() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -22,9 +20,9 @@ from headwater.run import FolderSink, Run, RunConfig
 from headwater.run.lock import StoreError
 from headwater.run.restore import read_state
 from headwater.secret import people as people_module
-from headwater.secret.mechanism import mechanism_class
 from headwater.secret.people import People
 from headwater.service.settings import ServiceConfig
+from tests.support.kept_runs import kill
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 TWO = hw.Schema(x=hw.Number(0, 1), y=hw.Number(0, 1))
@@ -75,19 +73,6 @@ def test_a_cap_of_k_gives_what_epsilon_over_k_gives(mechanism: str) -> None:
     assert 4 * synth.ledger().total <= 8
 
 
-def test_an_interrupted_update_has_done_nothing() -> None:
-    """Neither the caps nor the records, whatever fails in the middle."""
-    synth = hw.Synthesizer(TWO, epsilon=1.0, person=hw.Person("who", records=2), seed=1)
-    synth.update(batch(TWO, 100, people=30))
-    before = synth.to_bytes()
-    with (
-        patch.object(mechanism_class(synth.mechanism), "update", side_effect=KeyboardInterrupt),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        synth.update(batch(TWO, 100, people=30, seed=1))
-    assert synth.to_bytes() == before
-
-
 def test_counts_from_elsewhere_and_rows_without_people_are_refused() -> None:
     synth = hw.Synthesizer(TWO, epsilon=1.0, person=hw.Person("who", records=2), seed=1)
     plain = hw.Synthesizer(TWO, epsilon=1.0, seed=1)
@@ -96,12 +81,6 @@ def test_counts_from_elsewhere_and_rows_without_people_are_refused() -> None:
             synth.take(plain.encode(without(batch(TWO, 5)), numbers))
     with pytest.raises(ValueError, match="counted records have no owners"):
         synth.encode(batch(TWO, 5), 0)
-
-
-def kill(run: Run) -> None:
-    """What a killed process leaves: no snapshot, and a lock that nobody holds."""
-    assert run._state is not None
-    run._state.close()
 
 
 @pytest.mark.parametrize("per", [None, 700])
@@ -130,38 +109,24 @@ def test_caps_survive_kills_and_snapshots(tmp_path: Path, per: int | None) -> No
     assert hw.Release.load(published.place).guarantee == run.synth.guarantee
 
 
-def test_a_failed_commit_leaves_the_caps(tmp_path: Path) -> None:
-    """A full disk: the batch is neither kept nor counted, and can be sent again."""
-    config = RunConfig(TWO, 3.0, seed=2, person=hw.Person("who", records=1))
-    with Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
-        store = run._state
-        assert store is not None
-        full = StoreError(tmp_path, "the disk is full", "make room")
-        with patch.object(type(store), "append", side_effect=full), pytest.raises(StoreError):
-            run.take(batch(TWO, 50))
-        run.take(batch(TWO, 50))
-        assert run.tally.capped == 0
-        run.take(batch(TWO, 50))
-        assert run.tally.capped == 50
+THREE = hw.Person("who", records=3)
 
 
-@pytest.mark.parametrize("other", [None, hw.Person("who", records=4), hw.Person("who", records=3, per=10)])
-def test_a_cap_never_changes(tmp_path: Path, other: hw.Person | None) -> None:
-    config = RunConfig(TWO, 3.0, person=hw.Person("who", records=3))
-    with Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
-        run.take(batch(TWO, 50))
-    settings = {None: '--person "who"', 4: "records = 3", 3: "per = None"}
-    named = re.escape(settings[other.records if other else None])
-    with pytest.raises(StoreError, match=rf"another person \({named}\).*at most 3 records count"):
+@pytest.mark.parametrize(
+    ("begun", "other", "said"),
+    [
+        (THREE, None, r'\(--person "who"\).*at most 3 records count'),
+        (THREE, hw.Person("who", records=4), r"\(records = 3\).*at most 3 records count"),
+        (THREE, hw.Person("who", records=3, per=10), r"\(per = None\).*at most 3 records count"),
+        (None, THREE, r"\(none: leave out --person\).*for one record"),
+    ],
+)
+def test_a_cap_never_changes(tmp_path: Path, begun: hw.Person | None, other: hw.Person | None, said: str) -> None:
+    table = batch(TWO, 50)
+    with Run.open(RunConfig(TWO, 3.0, person=begun), FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
+        run.take(table if begun else without(table))
+    with pytest.raises(StoreError, match=f"another person {said}"):
         Run.open(RunConfig(TWO, 3.0, person=other), FolderSink(tmp_path / "out"), state=tmp_path / "run.state")
-
-
-def test_a_state_of_records_gets_no_person_later(tmp_path: Path) -> None:
-    with Run.open(RunConfig(TWO, 3.0), FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
-        run.take(without(batch(TWO, 50)))
-    config = RunConfig(TWO, 3.0, person=hw.Person("who", records=3))
-    with pytest.raises(StoreError, match=r"another person \(none: leave out --person\).*for one record"):
-        Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state")
 
 
 @contextmanager
@@ -233,38 +198,6 @@ def test_a_service_file_declares_people(tmp_path: Path) -> None:
 def test_a_cap_for_buckets_is_refused_where_it_buys_nothing() -> None:
     with pytest.raises(ValueError, match="delta"):
         hw.Synthesizer(WIDE, epsilon=1.0, person=hw.Person("who", records=4, per_bucket=2))
-
-
-@pytest.mark.parametrize(("records", "per_bucket"), [(2, None), (20, None), (20, 4), (1000, 3)])
-def test_with_delta_the_squares_of_what_counts_in_buckets_cost_no_more_than_rho(
-    records: int, per_bucket: int | None
-) -> None:
-    """At every time: in ρ, or in stages before all of these in ε, if there is no cap for buckets."""
-    person = hw.Person("who", records=records, per_bucket=per_bucket)
-    synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person)
-    squares, in_rho = records * (per_bucket or records), per_bucket is not None
-    for q in range(0, 40, 3):
-        ledger = synth.ledger(1 << q)
-        in_rho |= ledger.total > 1
-        if not in_rho:
-            assert Fraction(9, 10) <= records * ledger.total <= 1
-            continue
-        assert squares * ledger.rho <= rho_for(1.0, 1e-9)
-        assert ledger.rho >= rho_for(1.0, 1e-9) / squares * Fraction(9, 10)
-    assert in_rho
-    assert str(synth.guarantee).startswith("ε = 1, δ = 1e-09 for one person")
-    synth.update(batch(WIDE, 3000, people=200))
-    assert len(synth.release()) == 3000
-
-
-def test_a_cap_for_buckets_lets_no_more_count_in_a_bucket() -> None:
-    person = hw.Person("who", records=50, per_bucket=3)
-    synth = hw.Synthesizer(WIDE, epsilon=1.0, delta=1e-9, mechanism="marginals", person=person, seed=1)
-    ends = [0]
-    while ends[-1] < 20_000:
-        ends.append(synth.state.mechanism.spans(ends[-1])[0].end)
-    synth.update(batch(WIDE, ends[-1], people=1))
-    assert synth.t - synth.capped == 3 * (len(ends) - 1)
 
 
 def test_the_plan_says_what_a_cap_costs() -> None:

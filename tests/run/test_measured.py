@@ -142,16 +142,6 @@ def test_planted_fault_of_what_is_not_kept(tmp_path: Path, mechanism: str) -> No
         killed_and_continued(tmp_path, mechanism, "keeps nothing")
 
 
-def test_the_two_kernels_do_round_otherwise(tmp_path: Path) -> None:
-    """Or the tests before this one show nothing."""
-    found = set[bytes]()
-    for number, kernel in enumerate(KERNELS):
-        child(kernel, tmp_path / str(number), "marginals", 0, 7000)
-        found.add((tmp_path / str(number) / "run.state.measured").read_bytes())
-    if len(found) == 1:
-        pytest.skip("this processor or this NumPy has one kernel only")
-
-
 # ---- read by others
 
 
@@ -295,7 +285,7 @@ def test_a_kill_between_the_file_and_what_the_state_notes_of_it(
             if step == "published":
                 patch.setattr(registry, "model", rounds_otherwise)
                 run._count()
-                run._publish(run._begin_all())
+                run._show(run.sink, run._begin(run.sink))
         take(run, 250, 300)
     entries(measured_beside(tmp_path / "killed" / "run.state"))
     assert tables(tmp_path / "killed") == tables(tmp_path / "calm")

@@ -94,16 +94,6 @@ def test_a_second_opening_in_the_same_process_is_refused(path: Path) -> None:
         assert len(state.load()[2]) == state.t == 5
 
 
-def test_threads_take_turns(path: Path) -> None:
-    with State.open(path) as state:
-        threads = [threading.Thread(target=state.published, args=(t, "aa")) for t in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert list(state.releases()) == list(range(20))
-
-
 @FORKS
 @pytest.mark.parametrize("number", [None, 7])
 def test_a_forked_child_can_neither_use_nor_harm_the_state(

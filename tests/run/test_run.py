@@ -71,21 +71,6 @@ def test_a_state_goes_on_under_its_own_configuration_unless_nothing_came_yet(num
         assert run.synth.mechanism == "cascade"
 
 
-@pytest.mark.parametrize(("columns", "expected"), [(3, "cascade"), (4, "marginals")])
-def test_auto_chooses_by_the_schema_and_goes_on_with_what_the_state_has(
-    tmp_path: Path, columns: int, expected: str
-) -> None:
-    schema = hw.Schema({f"c{i}": hw.Integer(0, 3) for i in range(columns)})
-    for mechanism in ("auto", expected, "auto"):
-        with open_run(tmp_path, schema=schema, mechanism=mechanism) as run:
-            assert run.synth.mechanism == expected
-            run.take({name: [1, 2] for name in schema.names})
-            assert (published := run.publish()) is not None
-            assert published.release.facts.mechanism == expected
-    with pytest.raises(StoreError, match="another mechanism"):
-        open_run(tmp_path, schema=schema, mechanism="paper")
-
-
 def test_snapshots_replace_the_journal_when_it_outgrows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the run that continues from one is the run that was never stopped."""
     monkeypatch.setattr("headwater.run.state.LEAST_SNAPSHOT", 100)

@@ -64,40 +64,6 @@ def test_rows_of_any_type_and_counts_come_back_as_they_were(tmp_path: Path, arra
         assert (back.counts.tolist(), back.until) == (counts.tolist(), 2 + back.records)
 
 
-def test_positions_are_merged_by_name_and_kept_with_their_rows_or_not_at_all(tmp_path: Path) -> None:
-    with State.create(tmp_path / "s", {}) as state:
-        state.append(rows(1), {"trips/0": 17, "key:a": {"sha256": "aa"}})
-        state.append(None, {"trips/1": 4})
-        state.snapshot(1, b"a")
-        state.append(rows(1), {"key:a": None, "trips/0": 18})
-        with pytest.raises(TypeError):
-            state.append(rows(1), {"trips/0": object()})
-        assert state.t == 2
-    with State.open(tmp_path / "s") as state:
-        assert [state.position(name) for name in ("trips/0", "trips/1", "key:a", "none")] == [18, 4, None, None]
-
-
-def test_a_snapshot_takes_the_place_of_the_journal_and_holds_all_of_it(tmp_path: Path) -> None:
-    with State.create(tmp_path / "s", {}) as state:
-        state.append(rows(4), {})
-        assert state.has_journal
-        with pytest.raises(ValueError, match="a snapshot of 3 records in a state of 4"):
-            state.snapshot(3, b"three")
-        state.snapshot(4, b"state")
-        assert not state.has_journal
-        state.append(rows(2), {})
-        state.note(sinks=["/a"])
-    with State.open(tmp_path / "s") as state:
-        t, data, journal = state.load()
-        assert (t, data, [first for first, _ in journal], state.t, state.noted("sinks")) == (
-            4,
-            b"state",
-            [4],
-            6,
-            ["/a"],
-        )
-
-
 @settings(max_examples=20)
 @given(st.lists(st.tuples(st.sampled_from(["append", "snapshot", "reopen"]), st.integers(0, 5)), max_size=12))
 def test_any_sequence_of_calls_keeps_what_a_plain_list_keeps(

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from headwater.cli.exit_codes import Exit
-from headwater.public.folder import read_card
 from headwater.run.state import State
 from tests.support.nightly import NIGHTLY
 
@@ -176,18 +175,6 @@ def test_an_input_or_settings_that_were_altered_are_refused_and_the_run_goes_on_
     assert finish(tmp_path, *LIMITS)[0] == 0
     late = content(tmp_path / "out")
     assert {name: late[name] for name in undisturbed} == undisturbed  # beside the ones at the end of the half
-
-
-def test_a_bad_record_stops_the_run_before_it_is_counted_and_the_corrected_one_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(SCHEMA)
-    lines = ["x,kind,n", *["0.5,a,7"] * 1000]
-    for bad in (True, False):
-        lines[900] = "0.5,a,many" if bad else "0.5,a,7"
-        (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
-        code, errors = finish(tmp_path)
-        assert code == (Exit.INPUT if bad else Exit.DONE)
-        assert ("line 901" in errors, '"n"' in errors, "many" in errors) == (bad, bad, False)
-    assert read_card(tmp_path / "out" / "release-000000001000")["t"] == 1000
 
 
 @pytest.mark.parametrize(("more", "code"), [((), Exit.INTERRUPTED), (("--follow",), Exit.DONE)])

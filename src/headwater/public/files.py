@@ -25,12 +25,6 @@ class FileRefusedError(ValueError):
     """A file that is not what it should be: cut short, altered, of another kind or of a newer version."""
 
 
-def write(
-    path: str | os.PathLike[str], banner: str, header: Mapping[str, object], arrays: Arrays, *, mode: int
-) -> None:
-    write_whole(path, _pieces(banner, header, arrays), mode=mode)
-
-
 def write_whole(
     path: str | os.PathLike[str],
     pieces: Iterable[bytes | memoryview],
@@ -63,10 +57,10 @@ def _version(status: os.stat_result) -> tuple[int, ...]:
 
 
 def pack(banner: str, header: Mapping[str, object], arrays: Arrays) -> bytes:
-    return b"".join(list(_pieces(banner, header, arrays)))  # at once: a large state is copied once
+    return b"".join(list(pieces(banner, header, arrays)))  # at once: a large state is copied once
 
 
-def _pieces(banner: str, header: Mapping[str, object], arrays: Arrays) -> Iterator[bytes | memoryview]:
+def pieces(banner: str, header: Mapping[str, object], arrays: Arrays) -> Iterator[bytes | memoryview]:
     plain = {name: np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")) for name, a in arrays.items()}
     layout = [[name, a.dtype.str, list(a.shape)] for name, a in plain.items()]
     pieces: list[bytes | memoryview] = [f"{banner}\n{json.dumps({**header, 'arrays': layout})}\n".encode()]
@@ -84,14 +78,12 @@ def _sizes(shape: list[Any]) -> list[int]:
 
 
 def read(path: str | os.PathLike[str], banner: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header and the arrays of a file that `write` wrote under this banner."""
     if Path(path).is_dir():
         raise FileRefusedError(f"{path}: this is a folder, not a {banner.split(':')[0]} file")
     return unpack(Path(path).read_bytes(), banner, str(path))
 
 
 def unpack(data: bytes, banner: str, path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header and the arrays that `pack` packed; ``path`` is what errors call it."""
     start = banner.encode() + b"\n"
     if not data.startswith(start):
         kind = banner.split(":")[0]

@@ -27,8 +27,6 @@ _MOST = 1 << 50  # records
 
 @dataclass(frozen=True)
 class Outlook:
-    """What to expect of releases of so many records."""
-
     mechanism: str
     columns: int
     epsilon: float

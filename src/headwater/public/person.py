@@ -120,12 +120,10 @@ class Person:
         return one(self.unit, self.records)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, the way states keep it."""
         return asdict(self)
 
     @staticmethod
     def from_dict(kept: Mapping[str, Any]) -> Person:
-        """What `to_dict` gave, or a `ValueError`."""
         unknown = sorted(set(kept) - {"column", "records", "per", "null", "per_bucket"})
         if unknown:
             raise ValueError(

@@ -426,7 +426,7 @@ class Release:
             **model,
             **measured,
         }
-        files.write(path, _BANNER, header, {**arrays, **counts}, mode=0o644)
+        files.write_whole(path, files.pieces(_BANNER, header, {**arrays, **counts}), mode=0o644)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Release:
@@ -459,6 +459,12 @@ class Release:
         return f"release of {len(self):,} {what} ({self.guarantee.promise}, {self.mechanism}{window})"
 
     __repr__ = __str__
+
+
+def made_of(measured: Measured, facts: Facts, seed: int, kind: str | None) -> Release:
+    """The release of what was measured: from here on nothing sees data."""
+    model = registry.model(facts.mechanism).fit(measured, facts.schema, seed)
+    return Release(facts, measured.start, model, seed, kind, measured=measured)
 
 
 def _rows(points: Points, order: NDArray[np.int64]) -> Points:

@@ -10,7 +10,7 @@ from headwater.public import protocol as registry
 from headwater.public.errors import quoted
 from headwater.public.person import Person, microseconds
 from headwater.public.protocol import AnySchema
-from headwater.public.schema import CHANGING, schema_from_dict
+from headwater.public.schema import CHANGING
 from headwater.run.lock import StoreError
 from headwater.synthesizer import Synthesizer
 
@@ -48,7 +48,6 @@ class RunConfig:
     expect: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, the way a state keeps it."""
         schema = self.schema.to_dict()
         for key in CHANGING:
             schema.pop(key, None)
@@ -63,27 +62,13 @@ class RunConfig:
             "expect": self.expect,
         }
 
-    @staticmethod
-    def from_dict(kept: dict[str, Any]) -> RunConfig:
-        """The configuration that a state was begun with."""
-        person = kept["person"]
-        plain = {name: kept[name] for name in ("epsilon", "mechanism", "seed", "delta", "expect")}
-        return RunConfig(
-            schema_from_dict(kept["schema"]), **plain, person=None if person is None else Person.from_dict(person)
-        )
-
     def synthesizer(self) -> Synthesizer:
-        """A new synthesizer under this configuration."""
         how = {"mechanism": self.mechanism, "seed": self.seed, "person": self.person, "expect": self.expect}
         return Synthesizer(self.schema, epsilon=self.epsilon, delta=self.delta, **how)  # type: ignore[arg-type]
 
-    def matches(self, kept: dict[str, Any]) -> bool:
-        """Whether a state was begun under this configuration."""
-        return not self._different(kept)
-
     def refuse_other(self, path: Path, kept: dict[str, Any]) -> None:
         """Raise an error that names what is different, if a state was begun under another configuration."""
-        if not (different := self._different(kept)):
+        if not (different := self.different(kept)):
             return
         said = []
         for name in different:
@@ -91,7 +76,7 @@ class RunConfig:
             said.append(name + (f" ({option})" if name in ("epsilon", "delta", "expect") else ""))
         problem = f"this run was begun with another {' and another '.join(said)}"
         if "person" in different:
-            was = RunConfig.from_dict(kept).person
+            was = Person.from_dict(kept["person"]) if kept["person"] else None
             how = f"--person {quoted(was.column)}" if was else "none: leave out --person"
             if was and self.person:
                 new = self.person.to_dict()
@@ -100,7 +85,8 @@ class RunConfig:
         remedy = "give the command that it was begun with, or another --state for a new run, which spends its own ε"
         raise StoreError(path, problem, remedy)
 
-    def _different(self, kept: dict[str, Any]) -> list[str]:
+    def different(self, kept: dict[str, Any]) -> list[str]:
+        """What is not as in the configuration that a state was begun under."""
         given = self.to_dict()
         if self.mechanism == registry.AUTO:
             del given["mechanism"]

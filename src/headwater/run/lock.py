@@ -56,21 +56,20 @@ def plain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            problem, remedy = "the disk is full; nothing of this step was kept", "make room"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            problem = "the state or its folder may not be read or written"
-            remedy = "make the file and its folder writable for this user"
-        elif error.errno in (errno.ENOTDIR, errno.EISDIR):
-            problem, remedy = "a folder and a file are mixed up in this path", "name a file in a folder"
-        elif error.errno == errno.ELOOP:
-            problem, remedy = "this is a symbolic link", "find out who made it, then remove it"
-        else:
-            problem = f"the operating system refused ({error.strerror}); nothing of this step was kept"
-            remedy = "look at the disk"
+        unknown = f"the operating system refused ({error.strerror}); nothing of this step was kept", "look at the disk"
+        problem, remedy = next((said for codes, said in _TROUBLE.items() if error.errno in codes), unknown)
         raise StoreError(path, problem, f"{remedy}, then give the same command again") from None
 
 
+_TROUBLE = {
+    (errno.ENOSPC, errno.EDQUOT, errno.EFBIG): ("the disk is full; nothing of this step was kept", "make room"),
+    (errno.EACCES, errno.EPERM, errno.EROFS): (
+        "the state or its folder may not be read or written",
+        "make the file and its folder writable for this user",
+    ),
+    (errno.ENOTDIR, errno.EISDIR): ("a folder and a file are mixed up in this path", "name a file in a folder"),
+    (errno.ELOOP,): ("this is a symbolic link", "find out who made it, then remove it"),
+}
 _LINE = 128  # one short line, overwritten in place: needs no room on a full disk
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 

@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from headwater.public import protocol as registry
 from headwater.public.budget import Budget, Guarantee
 from headwater.public.files import FileRefusedError, assembling, write_whole
-from headwater.public.protocol import Facts, Kept, Span
-from headwater.public.release import Release, release_seed, run_id
+from headwater.public.protocol import Facts, Kept
+from headwater.public.release import Release, made_of, release_seed, run_id
 from headwater.public.schema import schema_from_dict
 from headwater.public.tally import stated
 from headwater.run.frames import append, framed, read_frames
@@ -48,12 +48,11 @@ class Moment:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The last moment that a file holds."""
         found = frames(path)
         moments = [frame for frame in reversed(found) if frame.facts["moment"]]
         if not moments:
             raise FileRefusedError(f"{path}: nothing has been measured yet")
-        return cls(all_kept(found), max(moments, key=lambda frame: frame.t).facts)
+        return cls(all_kept(found), max(moments, key=lambda frame: frame.facts["t"]).facts)
 
     @property
     def t(self) -> int:
@@ -69,7 +68,6 @@ class Moment:
         return Guarantee(**self.facts["guarantee"])
 
     def plan(self) -> object:
-        """The buckets and budgets to come, to be printed."""
         facts = self.facts
         schema, budget = schema_from_dict(facts["schema"]), Budget(**facts["budget"])
         mechanism = mechanism_class(facts["mechanism"])(schema, budget, Noise(seed=0), facts["expect"])
@@ -78,14 +76,14 @@ class Moment:
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The release of this moment, all of it or a window: the same as the run itself would publish."""
         facts = self.facts
-        schema, budget, public = schema_from_dict(facts["schema"]), Budget(**facts["budget"]), facts["public"]
+        schema, budget = schema_from_dict(facts["schema"]), Budget(**facts["budget"])
         left = window_start(self.t, last, since)
         measured = registry.measured(facts["mechanism"]).of(self.kept, schema, budget, self.t).after(left)
-        seed = release_seed(bytes.fromhex(public), self.t, measured.start)
-        model = registry.model(facts["mechanism"]).fit(measured, schema, seed)
         schema = stated(schema, facts["bad_rows"], facts["reading"])
         known = Facts(self.t, self.guarantee, schema, facts["mechanism"], facts["noise"])
-        return Release(known, measured.start, model, seed, facts["kind"], measured=measured)
+        return made_of(
+            measured, known, release_seed(bytes.fromhex(facts["public"]), self.t, measured.start), facts["kind"]
+        )
 
 
 def status_of(facts: Mapping[str, Any]) -> dict[str, str]:
@@ -99,19 +97,13 @@ def status_of(facts: Mapping[str, Any]) -> dict[str, str]:
     return rows if facts["expect"] is None else rows | {"expect": f"{facts['expect']:,} records"}
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """What was written at once: of which moment, what was measured since the frame before, and where it ends."""
 
     kept: Kept
     facts: dict[str, Any]
     end: int
     checksum: str
-
-    @property
-    def t(self) -> int:
-        t: int = self.facts["t"]
-        return t
 
 
 def frames(path: Path) -> list[Frame]:
@@ -130,10 +122,7 @@ def frames(path: Path) -> list[Frame]:
 
 
 def all_kept(found: list[Frame]) -> Kept:
-    kept = dict[Span, Any]()
-    for frame in found:
-        kept |= frame.kept
-    return kept
+    return {span: one for frame in found for span, one in frame.kept.items()}
 
 
 class MeasuredFile:
@@ -156,7 +145,7 @@ class MeasuredFile:
             raise StoreError(path, "this was measured by another run", "move it to where the state of that run is")
         if noted and tuple(noted) not in {(frame.end, frame.checksum) for frame in found}:
             raise self._missing()
-        self.moments, self.kept = frozenset(frame.t for frame in found), all_kept(found)
+        self.moments, self.kept = frozenset[int](frame.facts["t"] for frame in found), all_kept(found)
         self._written = set(self.kept)
         self._last, self._end = (found[-1].facts, found[-1].end) if found else ({}, 0)
         self.mark = [self._end, found[-1].checksum] if found else None

@@ -127,7 +127,7 @@ class Run:
         how = sink, schedule, windows or {}
         if state is not None and state.exists():
             with closed_after_an_error(State.open(state, allow_copy=allow_copy)) as found:
-                if found.t or found.releases() or config.matches(found.config):
+                if found.t or found.releases() or not config.different(found.config):
                     config.refuse_other(state, found.config)
                     run = cls(found, *how)._going_on(allow_copy=allow_copy)
                     run.read_as(getattr(config.schema, "reading", {}))
@@ -279,35 +279,23 @@ class Run:
         policy = policy_of(bad_rows, self.schema)
         if policy == "quarantine" and not self.quarantine:
             raise ValueError("bad rows can be put in quarantine only with a state; use bad_rows='null' without one")
-        if policy != (self._in_force or "stop"):
+        if policy != (self._in_force(POLICY) or "stop"):
             with self._step():
                 self._state.append(None, {POLICY: policy})
         return policy
 
     def read_as(self, reading: Mapping[str, Any]) -> None:
-        """Say how records are read from now on, as `Schema.with_reading` has it: cards say what was in force.
-
-        Parameters
-        ----------
-        reading
-            What is in force, declared in the schema or given as an option.
-        """
-        if dict(reading) != self._reading:
+        """Say how records are read from now on (`Schema.with_reading`): cards say what was in force."""
+        if dict(reading) != (self._in_force(READING) or {}):
             with self._step():
                 self._state.append(None, {READING: dict(reading)})
 
-    @property
-    def _in_force(self) -> str | None:
-        found: str | None = self._state.position(POLICY) or getattr(self.schema, "bad_rows", None)
-        return found
-
-    @property
-    def _reading(self) -> dict[str, Any]:
-        found: dict[str, Any] | None = self._state.position(READING)
-        return dict(getattr(self.schema, "reading", {})) if found is None else found
+    def _in_force(self, name: str) -> Any:  # noqa: ANN401 - of the policy or the reading
+        """What was said last, or is declared: the names are those of a schema."""
+        found = self._state.position(name)
+        return getattr(self.schema, name, None) if found is None else found
 
     def encode(self, table: object, *, bad_rows: str | None = None) -> Batch:
-        """What `take` keeps of a table, or of records that were read from a file."""
         return self.encoder(bad_rows)(table)
 
     def encoder(self, bad_rows: str | None = None) -> Callable[[object], Batch]:
@@ -369,7 +357,6 @@ class Run:
                 return first + checked.records
 
     def keep_position(self, position: Mapping[str, Any]) -> None:
-        """Keep positions without records, such as that a file was read to its end."""
         with self._step():
             self._state.append(None, _own(position))
 
@@ -451,35 +438,36 @@ class Run:
     def _is_due(self, t: int) -> bool:
         return t > 0 and self.schedule.next_due(t - 1) == t and t not in self._published
 
-    def _publish_due(self, now: float | None = None) -> None:
+    def _publish_due(self, now: float | None = None, *, at_once: bool = False) -> int:
+        """Publish what is due, or at once whatever there is; returns the number of records that this has seen."""
         while True:
             with self._turn:
                 with self._step():
                     self._count()
-                t, timely = self.synth.t, False
+                t, timely = self.synth.t, at_once
                 if now is not None and self.schedule.seconds is not None:
                     self._last_clock = now if self._last_clock is None else self._last_clock
                     timely = now - self._last_clock >= self.schedule.seconds
                 due = self._is_due(t)
                 if not due and not (timely and t > 0 and t not in self._published):
-                    self._last_clock = now if timely else self._last_clock
+                    self._last_clock = now if timely and not at_once else self._last_clock
                     with suppress(StoreError):
                         self._snapshot_if(self._state.outgrown)
-                    return
-                begun = self._begin_all()
-            self._publish(begun)
+                    return t
+                begun = [(sink, self._begin(sink, last)) for last, sink in (*self.windows.items(), (None, self.sink))]
+            published = [self._show(sink, make) for sink, make in begun][-1]  # windows before it
+            self._state.published(published.t, published.sha256)  # all of them are there
+            self._published.add(published.t)
+            self._unreported.append(published)
+            if at_once and not due:
+                return t
             if not due:
                 self._last_clock = now  # and not before: what failed is tried again at once
 
     def publish(self) -> Published | None:
         """Publish the release of this moment, unless that was done before or nothing has come yet."""
         with self._publishing:
-            self._publish_due()
-            with self._turn:
-                t = self.synth.t
-                begun = self._begin_all() if t and t not in self._published else []
-            if begun:
-                self._publish(begun)
+            t = self._publish_due(at_once=True)
             found, self._unreported = self._unreported, []
             return found[-1] if found and found[-1].t == t else None
 
@@ -498,7 +486,7 @@ class Run:
         with self._publishing:
             self._publish_due()
             sink.begin(self.run_id)
-            return self._show(sink, self._begin(sink.location, last, since))
+            return self._show(sink, self._begin(sink, last, since))
 
     def release(self, *, last: int | None = None, since: int | None = None) -> Release:
         """The release of this moment, all of it or a window, to be shown without a sink. Costs no further ε."""
@@ -517,34 +505,24 @@ class Run:
 
     def _keep_measured(self, *, moment: bool = True) -> None:
         if self._measured:
-            self._measured.keep(self.synth.state, self._in_force, self._reading, moment=moment)
+            self._measured.keep(self.synth.state, self._in_force(POLICY), self._in_force(READING) or {}, moment=moment)
             if self._measured.mark != self._state.noted("measured"):
                 self._state.note(measured=self._measured.mark)
 
-    def _begin(self, location: str | None, last: int | None = None, since: int | None = None) -> Callable[[], Release]:
+    def _begin(self, sink: Sink | None, last: int | None = None, since: int | None = None) -> Callable[[], Release]:
         with self._turn, self._step():
             self._count()  # after an error in a step, what was kept is counted again first
             make = self.synth.begin_release(last=last, since=since)
-            policy, reading = self._in_force, self._reading
+            policy, reading = self._in_force(POLICY), self._in_force(READING) or {}
             self._keep_measured()
-            if location and self._state.path and location not in (sinks := self._state.noted("sinks") or []):
-                self._state.note(sinks=[*sinks, location])
+            if sink and self._state.path and sink.location not in (sinks := self._state.noted("sinks") or []):
+                self._state.note(sinks=[*sinks, sink.location])
 
         def stating() -> Release:
             found = make()
             return replace(found, facts=replace(found.facts, schema=stated(found.schema, policy, reading)))
 
         return stating
-
-    def _begin_all(self) -> list[tuple[Sink, Callable[[], Release]]]:
-        return [(sink, self._begin(sink.location, last)) for last, sink in (*self.windows.items(), (None, self.sink))]
-
-    def _publish(self, begun: list[tuple[Sink, Callable[[], Release]]]) -> None:
-        """Hand a release to the sink, its windows before it, and write down that all of them are there."""
-        published = [self._show(sink, make) for sink, make in begun][-1]
-        self._state.published(published.t, published.sha256)
-        self._published.add(published.t)
-        self._unreported.append(published)
 
     def _show(self, sink: Sink, make: Callable[[], Release]) -> Published:
         """Publish; what an earlier process may have made of the same measurements stays, whatever its rounding."""

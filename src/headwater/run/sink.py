@@ -69,15 +69,7 @@ class Sink(Protocol):
         """
 
     def there(self, release: Release, run_id: str) -> Published | None:
-        """What was published before as this release; None if nothing was.
-
-        Parameters
-        ----------
-        release
-            Made of the same measurements, perhaps with other rounding.
-        run_id
-            The public name of the run.
-        """
+        """What was published before of the same measurements, perhaps with other rounding; None if nothing was."""
 
     def newest(self, run_id: str) -> int:
         """The largest ``t`` of this run's releases here; 0 if there is none.
@@ -120,11 +112,9 @@ class FolderSink:
 
     @property
     def location(self) -> str:
-        """The absolute path of the folder."""
         return str(self.out.resolve())
 
     def begin(self, run_id: str) -> None:
-        """Refuse a folder with releases of another run, and remove half-written ones."""
         refuse_others(self.out, run_id)
         sweep(self.out)
 
@@ -136,7 +126,6 @@ class FolderSink:
         return Published(release.t, str(place), read_card(place)["sha256"], release)
 
     def there(self, release: Release, run_id: str) -> Published | None:
-        """The release of this name and run in the folder; None if there is none."""
         place = self.out / name_of(release)
         with suppress(FileRefusedError, OSError):
             card = read_card(place)
@@ -145,7 +134,6 @@ class FolderSink:
         return None
 
     def newest(self, run_id: str) -> int:
-        """The largest ``t`` of this run's releases in the folder; 0 if there is none."""
         return newest(self.location, run_id)
 
 

@@ -31,8 +31,6 @@ _KEY = 32  # bytes
 
 @dataclass(frozen=True)
 class Spent:
-    """What one run has spent."""
-
     run: str
     at: str
     epsilon: float
@@ -46,7 +44,6 @@ class Spent:
 
 
 def cost(of: Iterable[Spent | Guarantee]) -> str:
-    """What several runs on the same records cost together."""
     every = list(of)
     return Guarantee(sum(one.epsilon for one in every), sum(one.delta for one in every)).loss
 
@@ -105,7 +102,6 @@ def _begin(run: Run, first: Lines) -> list[Spent]:
 
 
 def _digests(first: Lines) -> dict[str, str]:
-    """By number of records."""
     path = folder() / "spent.key"
     key = path.read_bytes() if path.exists() else b""
     if len(key) != _KEY:  # there is none, or not all of it

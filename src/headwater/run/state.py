@@ -39,7 +39,6 @@ _UNFIT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErro
 
 
 def state_beside(out: Path) -> Path:
-    """Where the state of a run is that publishes into a folder, unless somebody says otherwise."""
     folder = out.resolve() if out.name in ("", "..") else out
     return folder.with_name(f"{folder.name}.state")
 
@@ -185,13 +184,11 @@ class State:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration that the run was begun with."""
         found: dict[str, Any] = json.loads(self._known.config)
         return found
 
     @property
     def t(self) -> int:
-        """How many records have been kept."""
         return self._known.t
 
     @property
@@ -214,7 +211,6 @@ class State:
         return list(self._known.receipts)
 
     def releases(self) -> dict[int, str]:
-        """The digests of all releases that were published, by their number of records."""
         found = {int(t): json.loads(digest) for t, digest in self._known.named["releases"].items()}
         return {t: found[t] for t in sorted(found)}
 
@@ -253,11 +249,9 @@ class State:
         self._append(said, arrays)
 
     def note(self, **values: Any) -> None:  # noqa: ANN401 - any JSON value
-        """Keep facts about the run itself."""
         self._append({"notes": values}, {})
 
     def published(self, t: int, sha256: str) -> None:
-        """Note that the release of ``t`` was published."""
         with self._turn:
             if (known := self._known.named["releases"].get(str(t))) is None:
                 self._append({"releases": {str(t): sha256}}, {})
@@ -373,7 +367,6 @@ def _readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[Lock]:
-    """The lock, which is given back after an error."""
     lock = Lock(path)
     try:
         with plain_errors(path):

@@ -232,11 +232,8 @@ THRESHOLD = 9.0
 """The constant in the paper's threshold ``T_0 = 9·log T/ε``."""
 
 
-class SubCounter(Protocol):
-    """Makes the counter that adds up sealed segments: anything built as ``HybridCounter`` is."""
-
-    def __call__(self, *, epsilon: float, noise: NoiseStream) -> Counter:
-        """A fresh counter without a horizon."""
+SubCounter = Callable[..., Counter]
+"""Makes the counter that adds up sealed segments: anything built as ``HybridCounter`` is."""
 
 
 def segment_threshold(horizon: int, epsilon: float, constant: float = THRESHOLD) -> int:

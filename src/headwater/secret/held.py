@@ -87,7 +87,6 @@ class Held:
         return type(self)((*kept, *(_joined(start, some) for some in (plain, counted) if some)))
 
     def state(self) -> Arrays:
-        """As arrays, for a file."""
         spans = [(part.start, part.records, len(part.rows), part.counts is not None) for part in self.parts]
         counts = [np.empty(0, dtype=np.int64), *(part.counts for part in self.parts if part.counts is not None)]
         rows = [part.rows.astype(part.rows.dtype.newbyteorder("<")) for part in self.parts]
@@ -99,7 +98,6 @@ class Held:
 
     @classmethod
     def restore(cls, arrays: Arrays, width: int, word: np.dtype[Any]) -> Self:
-        """What `state` gave, of rows of so many integers of a type."""
         spans, data, counts = (arrays[name] for name in ("held", "held_rows", "held_counts"))
         need(spans.shape[1:] == (4,) and data.dtype == np.uint8 and counts.dtype == np.int64, "held")
         need(len(data) == int(spans[:, 2].sum()) * width * word.itemsize, "held_rows")

@@ -35,7 +35,6 @@ from headwater.secret.batch import Batch
 from headwater.secret.counters import (
     THRESHOLD,
     HybridCounter,
-    SparseCounter,
     SubCounter,
     level_at,
     level_start,
@@ -201,8 +200,6 @@ def draw_address(purpose: int, level: int, index: ArrayLike = 0) -> NDArray[np.u
 
 
 class PaperMechanism(CellRows):
-    """The paper's mechanism (Algorithms 1 to 3)."""
-
     name: ClassVar[str] = "paper"
 
     def __init__(
@@ -316,22 +313,17 @@ class PaperMechanism(CellRows):
     def ledger_of(self, level: int) -> Ledger:
         """Every draw that one point arriving during this level can move, now or later, on its two paths."""
         deepest = self.partition.deepest
-        horizon = level_start(level + 1, self.epsilon) - level_start(level, self.epsilon)
         spends: list[Spend] = []
         for depth in range(1, (min(level, deepest) if self.partition.dimension >= 2 else deepest) + 1):
             budget = self._budget(depth, level)
             spends.append(Spend(f"level total, depth {depth}", IntegerLaplace(scale_for(budget / 2)), touches=2))
             if depth <= level:  # a cell that is born later never runs Algorithm 2 on this level
-                sparse = SparseCounter(
-                    horizon,
-                    epsilon=budget / 2,
-                    constant=self.constant,
-                    sub=self.sub,
-                    noise=Noise(seed=0).stream(ahead=1),  # nothing is measured with it
-                )
-                for spend in sparse.budget():
-                    what = f"{spend.what}, depth {depth}"
-                    spends.append(replace(spend, what=what, touches=2 * spend.touches))
+                test = Spend("segment threshold or test", IntegerLaplace(scale_for(budget / 4)))
+                sub = self.sub(epsilon=budget / 4, noise=Noise(seed=0).stream(ahead=1))  # nothing is measured with it
+                spends += [
+                    replace(spend, what=f"{spend.what}, depth {depth}", touches=2 * spend.touches)
+                    for spend in (test, *sub.budget())
+                ]
         return Ledger(spends)
 
     def state(self) -> State:

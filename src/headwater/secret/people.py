@@ -77,7 +77,6 @@ def hash_each(values: Values, key: bytes) -> tuple[Hashes, dict[int, TableError]
 
 
 def identity(item: Any) -> bytes | None:  # noqa: ANN401 - a value of any type
-    """What names a person, as bytes."""
     if isinstance(item, bytes | bytearray):
         try:
             item = item.decode()
@@ -136,8 +135,6 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """Some people in order, and their counts."""
-
     keys: Keys
     counts: NDArray[Any]
 
@@ -171,7 +168,6 @@ class Caps:
         return sum(level.keys.nbytes + level.counts.nbytes for level in self.levels)
 
     def counts(self, people: Keys) -> Integers:
-        """How many records of each of these people have counted."""
         found, asked = np.zeros(len(people), dtype=np.int64), np.arange(len(people))
         for level in reversed(self.levels):
             if not len(asked):

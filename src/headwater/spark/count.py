@@ -127,7 +127,6 @@ def _count(placed: Placed, counter: Counter, t: int, due: int | None) -> Batch |
 
 
 def _counted(placed: Placed, counter: Counter) -> pa.Table:
-    """What workers found."""
     session, files = placed.frame.sparkSession, counter.files
     if files is not None:  # what Spark gives each worker is one row without a column
         frame = session.range(0, len(files), 1, len(files))

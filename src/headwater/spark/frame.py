@@ -126,12 +126,10 @@ def _with(frame: DataFrame, columns: Sequence[str], order: Sequence[str]) -> tup
 
 
 def backquoted(name: str) -> str:
-    """The name of a column in Spark's SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _of_files(frame: DataFrame) -> bool:
-    """Whether Spark knows the file of every record."""
     known = frame._jdf.queryExecution().analyzed().metadataOutput()
     return any(one.name() == "_metadata" for one in _each(known))
 
@@ -154,7 +152,6 @@ def _each(several: Any) -> list[Any]:  # noqa: ANN401 - of Scala
 
 
 def class_of(one: Any) -> str:  # noqa: ANN401 - of Java
-    """The name of an object's class."""
     return str(one.getClass().getSimpleName())
 
 
@@ -163,7 +160,6 @@ def _name(step: Any) -> str:  # noqa: ANN401 - of Java
 
 
 def _plan(frame: DataFrame) -> Iterator[Any]:
-    """All steps of a plan, last one first."""
     steps: list[Any] = [frame._jdf.queryExecution().analyzed()]  # a streaming one has no other before it runs
     while steps:
         step = steps.pop()

@@ -102,14 +102,18 @@ def update(
     placed = place(frame, synth.schema, order, synth.person)
     if isinstance(target, Run):
         target.policy(policy)
-        found = count(placed, config, target.t, policy, synth.person_key, target.next_due)
-        if found is None:
-            target.keep_position(position or {})
-            return target.t
-        return target.take(found, position=position)
+        return _take(target, placed, config, policy, position or {})
     if found := count(placed, config, target.t, policy, synth.person_key):
         target.take(found)
     return target.t
+
+
+def _take(run: Run, placed: Placed, config: RunConfig, policy: str, position: dict[str, Any]) -> int:
+    found = count(placed, config, run.t, policy, run.synth.person_key, run.next_due)
+    if found is not None:
+        return run.take(found, position=position)
+    run.keep_position(position)
+    return run.t
 
 
 def _policy(bad_rows: str | None, schema: AnySchema) -> str:
@@ -236,12 +240,8 @@ class Query:
         try:
             if not _taken(run, query, batch):
                 placed = replace(self._placed, frame=frame)
-                found = count(placed, self._config, run.t, self._policy, run.synth.person_key, run.next_due)
                 position = {POSITION: {"query": query, "batch": batch}}
-                if found is None:
-                    run.keep_position(position)
-                else:
-                    run.take(found, position=position)
+                _take(run, placed, self._config, self._policy, position)
             run.publish_if_due(self._clock())
         except Exception as error:
             self._error = error
@@ -278,7 +278,6 @@ class Query:
 
 
 def _taken(run: Run, query: str, batch: int) -> bool:
-    """Whether a run has taken a micro-batch of this query."""
     kept = run.position(POSITION)
     if kept is None:
         return False
