@@ -109,6 +109,19 @@ def test_caps_survive_kills_and_snapshots(tmp_path: Path, per: int | None) -> No
     assert hw.Release.load(published.place).guarantee == run.synth.guarantee
 
 
+def test_a_failed_commit_leaves_the_caps(tmp_path: Path) -> None:
+    """A full disk: the batch is neither kept nor counted, and can be sent again."""
+    config = RunConfig(TWO, 3.0, seed=2, person=hw.Person("who", records=1))
+    with Run.open(config, FolderSink(tmp_path / "out"), state=tmp_path / "run.state") as run:
+        full = StoreError(tmp_path, "the disk is full", "make room")
+        with patch.object(type(run._state), "append", side_effect=full), pytest.raises(StoreError):
+            run.take(batch(TWO, 50))
+        run.take(batch(TWO, 50))
+        assert run.tally.capped == 0
+        run.take(batch(TWO, 50))
+        assert run.tally.capped == 50
+
+
 THREE = hw.Person("who", records=3)
 
 

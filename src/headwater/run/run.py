@@ -286,7 +286,7 @@ class Run:
 
     def read_as(self, reading: Mapping[str, Any]) -> None:
         """Say how records are read from now on (`Schema.with_reading`): cards say what was in force."""
-        if dict(reading) != (self._in_force(READING) or {}):
+        if dict(reading) != dict(self._in_force(READING) or {}):
             with self._step():
                 self._state.append(None, {READING: dict(reading)})
 
@@ -505,7 +505,9 @@ class Run:
 
     def _keep_measured(self, *, moment: bool = True) -> None:
         if self._measured:
-            self._measured.keep(self.synth.state, self._in_force(POLICY), self._in_force(READING) or {}, moment=moment)
+            self._measured.keep(
+                self.synth.state, self._in_force(POLICY), dict(self._in_force(READING) or {}), moment=moment
+            )
             if self._measured.mark != self._state.noted("measured"):
                 self._state.note(measured=self._measured.mark)
 
@@ -513,7 +515,7 @@ class Run:
         with self._turn, self._step():
             self._count()  # after an error in a step, what was kept is counted again first
             make = self.synth.begin_release(last=last, since=since)
-            policy, reading = self._in_force(POLICY), self._in_force(READING) or {}
+            policy, reading = self._in_force(POLICY), dict(self._in_force(READING) or {})
             self._keep_measured()
             if sink and self._state.path and sink.location not in (sinks := self._state.noted("sinks") or []):
                 self._state.note(sinks=[*sinks, sink.location])
