@@ -66,8 +66,7 @@ def test_the_posterior_is_bayes_rule_cell_by_cell() -> None:
 @pytest.mark.parametrize("shape", [(2, 3), (12, 9)])
 def test_an_estimate_is_a_distribution_with_the_known_margins(shape: tuple[int, int]) -> None:
     truth = _sparse(5, shape)
-    table, loss = denoise(_pooled(truth, 300.0, 2000.0, 6), None, None)
+    table = denoise(_pooled(truth, 300.0, 2000.0, 6), None, None)
     assert table.min() >= 0
     assert np.allclose(table.sum(1), truth.sum(1), atol=1e-6)
     assert np.allclose(table.sum(0), truth.sum(0), atol=1e-6)
-    assert 0 <= loss <= 1.5

@@ -10,7 +10,6 @@ the sums of the estimates towards the known margins.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,8 +30,6 @@ INDEPENDENCE = np.concatenate([1 / _UP[::-1], [1.0], _UP])
 _NEAR = np.exp(np.geomspace(0.05, 1.2, 6))
 PREDICTION = np.concatenate([1 / _NEAR[::-1], [1.0], _NEAR])
 """Multiples of a prediction that are atoms."""
-NORMAL = math.sqrt(2 / math.pi)
-"""The mean absolute value of a standard normal variable."""
 REACH = 0.65
 """The largest tilt, in standard deviations: those of a row and a column stay below the slope of Laplace noise, √2."""
 SETTLED = 5
@@ -118,28 +115,27 @@ def denoise(
     iterations: int = 25,
     *,
     rough: bool = False,
-) -> tuple[Floats, float]:
-    """The estimated two-way table of a pair, and the expected total variation distance between it and the true one."""
+) -> Floats:
+    """The estimated two-way table of a pair."""
     rows, columns = pooled.rows, pooled.columns
     predictions = [] if prediction is None else [fit_margins(prediction, rows, columns)]
     if pooled.independent.size < SMALL:
-        table, kept = shrink(pooled, predictions)
-        loss = kept * pooled.deviation * table.size * NORMAL / 2
-        return fit_margins(project(table, rows, columns), rows, columns), loss
+        return fit_margins(project(shrink(pooled, predictions), rows, columns), rows, columns)
     if earlier is not None and earlier.size < LARGE:
         first, second = neighbours(earlier, 1), neighbours(earlier, 0)
         predictions += [first, second, (neighbours(first, 0) + first + second + earlier) / 4]
-    table, loss = Atoms(pooled, predictions, rough=rough).estimate(iterations)
-    return fit_margins(table, rows, columns, passes=5 if rough else 100), loss
+    table = Atoms(pooled, predictions, rough=rough).estimate(iterations)
+    return fit_margins(table, rows, columns, passes=5 if rough else 100)
 
 
-def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> tuple[Floats, float]:
+def shrink(pooled: Pooled, predictions: Sequence[Floats]) -> Floats:
     base = predictions[0] if predictions else pooled.independent
     gap = pooled.shares - base
     gap = gap - gap.mean(1, keepdims=True) - gap.mean(0, keepdims=True) + gap.mean()
     freedom = (gap.shape[0] - 1) * (gap.shape[1] - 1)
     kept = max(0.0, 1 - freedom * pooled.deviation**2 / max(float((gap * gap).sum()), 1e-300))
-    return base + kept * gap, kept
+    shrunk: Floats = base + kept * gap
+    return shrunk
 
 
 def neighbours(table: Floats, axis: int) -> Floats:
@@ -178,8 +174,8 @@ class Atoms:
             done += len(multiples)
         return found
 
-    def estimate(self, iterations: int) -> tuple[Floats, float]:
-        """The posterior median of each cell after EM, and the expected total variation ``½·Σ E|share − median|``."""
+    def estimate(self, iterations: int) -> Floats:
+        """The posterior median of each cell after EM."""
         rows, columns, deviation = self.pooled.rows, self.pooled.columns, self.pooled.deviation
         variance, limit = deviation**2, REACH * deviation
         down, across = np.zeros(len(rows)), np.zeros(len(columns))
@@ -213,11 +209,7 @@ class Atoms:
                 step = 0.7 * (columns - mean.sum(0)) * variance / (spread.sum(0) + 0.3 * variance)
                 across = np.clip(across + step, -limit, limit)
                 likely = self._likely(down, across)
-        posterior = self._posterior(*nearest)
-        median = self._median(posterior)
-        if self._rough:
-            return median, math.nan
-        return median, float((posterior * np.abs(self.values - median.astype(np.float32))).sum() / 2)
+        return self._median(self._posterior(*nearest))
 
     def _median(self, posterior: Atomic) -> Floats:
         """The median of each cell's posterior, interpolated between neighbouring atoms."""

@@ -40,13 +40,9 @@ class Estimate:
     grids: tuple[Integers, ...]
     edges: Floats
     margins: tuple[Floats, ...]
-    errors: tuple[Floats, ...]
     ratios: dict[Pair, Floats]
-    deviations: dict[Pair, tuple[float, float]]
-    losses: dict[Pair, float]
     tree: tuple[Pair, ...]
     shapes: tuple[Shape, ...]
-    drifts: Floats
 
 
 class Estimator:
@@ -86,17 +82,16 @@ class Estimator:
         """The estimate after some rounds."""
         columns, pairs = range(len(self.codings)), list(self.two)
         edges, parts = self.groups()
-        found: dict[Pair, Floats] = {}
+        found = self.found = dict[Pair, Floats]()
         predicted: dict[Pair, Floats] = {}
         for done in range(rounds):
             self.smoothed = [self.smooth(column) for column in columns]
             self.pooled = {pair: self.pool(pair, found.get(pair)) for pair in pairs}
             effort = 6 if self.rough else 10 if done == 0 else 20
-            denoised = {
+            found = self.found = {
                 pair: denoise(self.pooled[pair], predicted.get(pair), found.get(pair), effort, rough=self.rough)
                 for pair in pairs
             }
-            found = {pair: table for pair, (table, _) in denoised.items()}
             margins = tuple(parts @ s.shares for s in self.smoothed)
             ratios = {pair: self.expand(pair, table) for pair, table in found.items()}
             scores = {pair: information(table, self.pooled[pair].independent) for pair, table in found.items()}
@@ -112,13 +107,9 @@ class Estimator:
             grids=self.grids,
             edges=edges,
             margins=margins,
-            errors=tuple(s.error for s in self.smoothed),
             ratios=ratios,
-            deviations={pair: self.deviation(pair, table) for pair, table in found.items()},
-            losses={pair: loss for pair, (_, loss) in denoised.items()},
             tree=spanning_forest({p: s for p, s in scores.items() if s > LEAST_DEPENDENCE}, len(columns)),
             shapes=tuple(self.shapes),
-            drifts=np.array([s.drift for s in self.smoothed]),
         )
 
     def sides(self, column: int) -> list[Side]:
@@ -287,12 +278,11 @@ class Estimator:
         found = fit_margins(ratio * base, base.sum(1), base.sum(0), passes=30)
         return self._moved(pair, found, self.own[pair], counted.edges)
 
-    def deviation(self, pair: Pair, table: Floats) -> tuple[float, float]:
-        pooled = self.pooled[pair]
-        return (
-            float(np.abs(table - pooled.independent).sum() / 2),
-            float(np.minimum(pooled.deviation, table).sum() / 4),
-        )
+    def dependent(self, pair: Pair, least: float) -> bool:
+        """Whether a pair is so far from independence, beyond its noise."""
+        pooled, table = self.pooled[pair], self.found[pair]
+        far = float(np.abs(table - pooled.independent).sum() / 2)
+        return far > least + float(np.minimum(pooled.deviation, table).sum() / 4)
 
 
 def telling(tables: Sequence[NoisyTable]) -> list[NoisyTable]:
@@ -322,13 +312,10 @@ def estimate_state(estimate: Estimate) -> State:
         "grids": np.concatenate(estimate.grids),
         "edges": estimate.edges,
         "margins": np.concatenate(estimate.margins, axis=1),
-        "errors": np.concatenate(estimate.errors),
         "ratios": np.concatenate([np.zeros(0), *(estimate.ratios[pair].ravel() for pair in pairs)]),
-        "deviations": np.array([(*estimate.deviations[p], estimate.losses[p]) for p in pairs]).reshape(-1, 3),
         "part_edges": np.concatenate([shape.edges for shape in estimate.shapes]),
         "part_shares": np.concatenate([shape.shares for shape in estimate.shapes]),
         "part_variances": np.concatenate([shape.variance for shape in estimate.shapes]),
-        "drifts": estimate.drifts,
     }
     return header, arrays
 
@@ -343,9 +330,7 @@ def restore_estimate(header: Header, arrays: Arrays, codings: Sequence[Coding]) 
     need(len(edges) > 1 and bool((np.diff(edges) > 0).all()), "edges")
     spans = len(edges) - 1
     margins = _numbers(arrays["margins"], (spans, sum(bins)), "margins")
-    errors = _numbers(arrays["errors"], (sum(bins),), "errors")
     ratios = _numbers(arrays["ratios"], (sum(bins[a] * bins[b] for a, b in pairs),), "ratios")
-    deviations = _numbers(arrays["deviations"], (len(pairs), 3), "deviations")
     shares, variances = (_numbers(arrays[name], (sum(parts),), name) for name in ("part_shares", "part_variances"))
     ends = np.cumsum(parts)[:-1]
     grids = _starts(arrays["grids"], bins, codings, "grids")
@@ -359,13 +344,9 @@ def restore_estimate(header: Header, arrays: Arrays, codings: Sequence[Coding]) 
         grids=grids,
         edges=edges,
         margins=tuple(columns_of),
-        errors=tuple(np.split(errors, np.cumsum(bins)[:-1])),
         ratios={(a, b): table.reshape(bins[a], bins[b]) for (a, b), table in zip(pairs, tables, strict=True)},
-        deviations={pair: (float(d[0]), float(d[1])) for pair, d in zip(pairs, deviations, strict=True)},
-        losses={pair: float(d[2]) for pair, d in zip(pairs, deviations, strict=True)},
         tree=tuple(tree),
         shapes=tuple(Shape(*s) for s in zip(starts, *(np.split(a, ends) for a in (shares, variances)), strict=True)),
-        drifts=_numbers(arrays["drifts"], (columns,), "drifts"),
     )
 
 

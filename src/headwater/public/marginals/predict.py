@@ -176,9 +176,8 @@ class Prediction:
         return self.estimator
 
     def structure(self) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
-        found = self._estimate
-        far = found.deviations
-        return found.tree, tuple(pair for pair in found.tree if far[pair][0] > STRONG + far[pair][1])
+        tree = self._estimate.tree
+        return tree, tuple(pair for pair in tree if self.estimator.dependent(pair, STRONG))
 
     def errors(self) -> list[float]:
         return [0.4 * float(smoothed.error.sum()) for smoothed in self.smoothed.smoothed]
