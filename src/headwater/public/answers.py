@@ -304,10 +304,15 @@ class Answers:
         found: Replicates | None = replicate(self._model, self._measured, self._schema)
         return None if found is None else (Block(found.truths, self._columns), Block(found.fits, self._columns))
 
+    @cached_property
+    def _bins(self) -> Callable[[Sequence[int]], dict[int, Floats] | None] | None:
+        """Where bins of columns begin, if that is known."""
+        return None if self.replicates is None else getattr(self._measured, "bins", None)
+
     # ---- questions
 
     def count(self, where: Where, by: By, level: float) -> Any:  # noqa: ANN401 - an Answer, or a table of them
-        asked = self.asked({}, parts(self.named, where or {}), by, _shares)
+        asked = self.asked({}, parts(self.named, where or {}), by, _parts)
         return self._answer(asked, level, "count", (0.0, float(self._model.records)), self._model.records)
 
     def share(self, where: Where, of: Where, by: By, level: float) -> Any:  # noqa: ANN401 - an Answer, or a table of them
@@ -453,7 +458,9 @@ class Answers:
 
     def _among(self, block: Block, asked: Asked) -> Floats:
         """The share of records that a question is about, by group."""
-        return _shares(block, np.empty(0, bool), block.fits(asked.among), block.groups(asked.by), self._many(asked.by))
+        groups = block.groups(asked.by)
+        found: Floats = sums(groups, self._many(asked.by), block.fits(asked.among)) / groups.shape[1]
+        return found
 
     def _many(self, by: Sequence[int]) -> int:
         return math.prod(values_of(self._columns[axis]) + self._columns[axis].missing for axis in by)
@@ -471,23 +478,19 @@ class Answers:
 
     def _how(self, asked: Asked, kind: str, values: Floats, half: Floats, limits: tuple[float, float]) -> list[str]:
         """How answers are known: whether counts of this resolution exist."""
-        axes = tuple(dict.fromkeys(asked.axes))
-        find = getattr(self._measured, "bins", None)
-        if find is None or self.replicates is None:
+        if self._bins is None:
             return [UNKNOWN] * len(values)
-        together, alone = find(axes), {axis: find((axis,)) for axis in axes}
-        bins = together or {axis: edges for one in alone.values() if one for axis, edges in one.items()}
-        cut = self._cut(asked, bins)
-        how = [MEASURED if together is not None else MODELLED] * len(values)
-        for number, (value, wide) in enumerate(zip(values.tolist(), half.tolist(), strict=True)):
+        axes = tuple(dict.fromkeys(asked.axes))
+        together = self._bins(axes)
+        bins = together or {axis: one[axis] for axis in axes if (one := self._bins((axis,)))}
+        cut, resolved = self._cut(asked, bins), MODELLED if together is None else MEASURED
+
+        def finer(value: float, wide: float) -> bool:
             if kind in ("count", "share"):
-                finer = cut > BETWEEN * max(value, 1e-12) and cut > wide / 4
-            elif kind == "correlation":
-                finer = False
-            else:
-                finer = cut > BETWEEN or self._inside(axes[0], bins, value, wide)
-            how[number] = FINER if finer else how[number]
-        return how
+                return cut > BETWEEN * max(value, 1e-12) and cut > wide / 4
+            return kind != "correlation" and (cut > BETWEEN or self._inside(axes[0], bins, value, wide))
+
+        return [FINER if finer(*one) else resolved for one in zip(values.tolist(), half.tolist(), strict=True)]
 
     def _cut(self, asked: Asked, bins: Mapping[int, Floats]) -> float:
         """The share of records in bins that a condition cuts, as far as they may be on the wrong side."""
@@ -496,13 +499,12 @@ class Answers:
             if axis not in bins:
                 return 1.0
             column, own = self._columns[axis], self.release.sorted(axis)
-            edges = np.append(bins[axis], column.axis.unit * (column.size or 1))
-            unit = column.axis.unit if column.size is not None else 0.0
+            edges, unit = _edges(column, bins[axis])
             for low, high in [(p, p) for p in part.tolist()] if isinstance(part, np.ndarray) else [part]:
                 if low >= edges[-1]:  # a missing value
                     continue
                 ends = np.array([low, high + unit])
-                at = np.clip(np.searchsorted(edges, ends, side="right") - 1, 0, len(edges) - 2)
+                at = np.array([_bin_of(edges, end) for end in ends])
                 first, last = edges[at], edges[at + 1]
                 held = (np.searchsorted(own, last) - np.searchsorted(own, first)) / len(own)
                 inside = np.clip((ends - first) / (last - first), 0, 1)
@@ -512,24 +514,22 @@ class Answers:
 
     def _with_ends(self, asked: Asked, kind: str, values: Floats, half: Floats, times: float) -> Floats:
         """Bars with what a range may gain or lose at its ends if a bin has one value that most of its records have."""
-        find = getattr(self._measured, "bins", None)
-        if find is None or self.replicates is None or kind not in ("count", "share"):
+        if self._bins is None or kind not in ("count", "share"):
             return half
         conditions, block, total = asked.among | asked.fits, self.release, 0.0
         for axis, part in conditions.items():
-            column, bins = self._columns[axis], find((axis,))
+            column, bins = self._columns[axis], self._bins((axis,))
             if isinstance(part, np.ndarray) or bins is None or (column.missing and part[0] >= 0.5):
                 continue
             others = block.fits({other: one for other, one in conditions.items() if other != axis})[0]
             places = np.sort(block.places[0, axis, others])
-            edges = np.append(bins[axis], column.axis.unit * (column.size or 1))
-            unit = column.axis.unit if column.size is not None else 0.0
+            edges, unit = _edges(column, bins[axis])
             for end in (part[0], part[1] + unit):
-                at = min(max(int(np.searchsorted(edges, end, side="right")) - 1, 0), len(edges) - 2)
+                at = _bin_of(edges, end)
                 inside = min(max((end - edges[at]) / (edges[at + 1] - edges[at]), 0), 1)
                 held = np.diff(np.searchsorted(places, edges[at : at + 2]))[0] / block.places.shape[2]
                 total += float(held**2 * inside * (1 - inside))
-        among = float(block.fits(asked.among).mean()) if asked.statistic is not _shares else 1.0
+        among = float(block.fits(asked.among).mean())
         share = values / values.sum() if asked.by and values.sum() > 0 else 1.0
         found: Floats = np.hypot(half, times * ENDS * math.sqrt(total) / max(among, 1e-12) * share)
         return found
@@ -539,18 +539,21 @@ class Answers:
         if axis not in bins or not math.isfinite(value):
             return True
         column, places = self._columns[axis], self.release.sorted(axis)
-        edges = np.append(bins[axis], column.axis.unit * (column.size or 1))
-        place = float(np.interp(value, np.sort(self.release.values(axis)[0][0]), places))
-        at = min(max(int(np.searchsorted(edges, place, side="right")) - 1, 0), len(edges) - 2)
+        edges, _ = _edges(column, bins[axis])
+        at = _bin_of(edges, float(np.interp(value, np.sort(self.release.values(axis)[0][0]), places)))
         low, high = Block(np.array([[edges[at : at + 2]]]), (column,)).values(0)[0][0]
         alone = column.size is not None and edges[at + 1] - edges[at] <= column.axis.unit
         return bool(high - low > 4 * wide and not alone)
 
 
-def _shares(_: Block, among: Flags, fits: Flags, groups: Integers, many: int) -> Floats:
-    """Of all records."""
-    found: Floats = sums(groups, many, fits) / groups.shape[1]
-    return found
+def _edges(column: Column, starts: Floats) -> tuple[Floats, float]:
+    """Where bins begin and the last one ends, and how much of a column one value takes."""
+    unit = column.axis.unit
+    return np.append(starts, unit * (column.size or 1)), unit if column.size is not None else 0.0
+
+
+def _bin_of(edges: Floats, place: float) -> int:
+    return min(max(int(np.searchsorted(edges, place, side="right")) - 1, 0), len(edges) - 2)
 
 
 def _rates(_: Block, among: Flags, fits: Flags, groups: Integers, many: int) -> Floats:

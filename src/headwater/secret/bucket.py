@@ -308,17 +308,15 @@ class SlowBucket:
 
     def own_tables(self) -> list[float]:
         """The weight of each column in the one-way budget: 0 if a kept pair has a bin for each of its codes."""
-        weights, edges = [1.0] * self.columns, self.edges() if self.outlook.kept else []
+        weights = [1.0] * self.columns
+        edges = pair_edges(self.codings, self.known) if self.outlook.kept else []
         for column in (column for pair in self.outlook.kept for column in pair):
             if len(edges[column]) == self.codings[column].size:
                 weights[column] = 0.0
         return weights
 
-    def edges(self) -> list[Integers]:
-        return pair_edges(self.codings, self.known)
-
     def candidates(self) -> dict[Pair, Question]:
-        edges = self.edges()
+        edges = pair_edges(self.codings, self.known)
         small = [(a, b) for a, b in combinations(range(self.columns), 2) if len(edges[a]) * len(edges[b]) <= MOST_CELLS]
         pairs = some_of(small, self.outlook.tree, MOST_CANDIDATES, self.stage.start.bit_length())
         return {(a, b): Question((a, b), (edges[a], edges[b])) for a, b in pairs}

@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 
 from headwater.public.cascade.counts import SIGNIFICANCE, NoisyCounts, pool
-from headwater.public.cascade.estimate import estimate
+from headwater.public.cascade.estimate import ALL, estimate, leaf_masses
 from headwater.public.cascade.history import History, Measured
 from headwater.public.cascade.model import CascadeModel
 from headwater.public.cascade.tree import Tree, possible
 from headwater.public.cells import corners, round_in_order, sample
 from headwater.public.laws import laplace_scale
-from headwater.public.partition import DEEPEST, Cells, Floats, Integers, Points
+from headwater.public.partition import Cells, Floats, Integers, Points
 from headwater.public.protocol import AnySchema
 from headwater.public.replicates import Arrivals, fresh_laplace, positions, whole
 
@@ -30,17 +30,14 @@ class CascadeAround:
     def __init__(self, measured: Measured, schema: AnySchema, rows: int) -> None:
         self.measured, self.schema, self.rows, self.partition = measured, schema, rows, measured.history.partition
         pools, counted = measured.pools()
-        density = estimate(pools, measured.uncovered, self.partition, counted)
+        self.density = density = estimate(pools, measured.uncovered, self.partition, counted)
         self.tree = density.tree
         mass = density.mass[[row for row, counts in enumerate([*counted, True]) if counts]].sum(0)
         self.total, nodes = float(mass[0]), self.tree.split_nodes()
         held = np.maximum(mass[nodes], 1e-9)
         self.left = np.clip(mass[1 + 2 * np.arange(len(nodes))] / held, 0, 1)
         self.deviation = np.minimum(np.sqrt(density.variance) / held, 0.5)
-        self.leaf = ~np.concatenate(self.tree.splits)
-        cells, depths = np.concatenate([cells for cells, _ in self.tree.nodes()])[self.leaf], self.tree.levels()
-        self.order = np.argsort(cells << (DEEPEST - depths).astype(np.uint64))
-        self.cells, self.depths = cells[self.order], depths[self.order]
+        self.cells, self.depths, _ = leaf_masses(density, ALL)
         self.low, self.side = corners(self.partition, self.cells, self.depths)
         self.good = _good(measured)
         self.positions = positions(schema)
@@ -69,13 +66,13 @@ class CascadeAround:
         form = np.clip(inner * (1 - inner) / np.maximum(self.deviation, 1e-4) ** 2 - 1, 0.3, 1e6)
         drawn = rng.beta(inner * form, (1 - inner) * form)
         left = np.where((self.deviation > 1e-4) & (self.left > 0) & (self.left < 1), drawn, self.left)
-        mass = np.zeros(len(self.leaf))
+        mass = np.zeros(2 * self.tree.size - 1)
         mass[0] = self.total
         for here, nodes in self.tree.layers():
             held = mass[nodes]
             mass[2 * here.start + 1 : 2 * here.stop : 2] = held * left[here]
             mass[2 * here.start + 2 : 2 * here.stop + 1 : 2] = held * (1 - left[here])
-        return mass[self.leaf][self.order]
+        return leaf_masses(replace(self.density, mass=mass[None]), ALL)[2]
 
     def again(self, points: Points, rng: np.random.Generator) -> Measured:
         """What would have been published of this truth, with fresh noise."""

@@ -23,8 +23,8 @@ from headwater.public.partition import Floats, Integers
 
 POOL = 1 << 16
 """Records that factors are found with."""
-PREDICTED = 1 << 15
-"""Records that predictions are made with: only what raking changes is taken from them."""
+PREDICTION_POOL = 1 << 13
+"""Records that predictions of pairs are raked with: only what that changes is taken from them."""
 PASSES = 6
 """Of raking."""
 CANDIDATES = 4
@@ -66,9 +66,7 @@ class LogLinear:
         if not self.joints:
             return records, spans
         records, spans, counts = grouped(records, spans, self._order(records, spans))
-        weights, _ = rake(
-            _constraints(records, spans, self.joints, self.estimate.margins, self.shares), rows, PASSES, counts
-        )
+        weights, _ = rake(self._constraints(records, spans), rows, PASSES, counts)
         chosen = select(weights, np.arange(len(counts)), rows, rng)
         return records.take(chosen, axis=1), spans.take(chosen)
 
@@ -78,7 +76,7 @@ class LogLinear:
         order = self._order(records, spans)
         return records.take(select(self._weights(records, spans), order, rows, rng), axis=1) if rows else records
 
-    def pairs(self, wanted: Sequence[Pair], start: float, end: float, pool: int = PREDICTED) -> list[Floats]:
+    def pairs(self, wanted: Sequence[Pair], start: float, end: float) -> list[Floats]:
         """The two-way tables of pairs in a span of arrivals."""
         shares = self._overlap(start, end)
         inside = shares > 0
@@ -95,9 +93,10 @@ class LogLinear:
         if len(joints) == len(self.estimate.tree):
             return found
         records, spans = draw_tree(
-            self.forest, tree_laws(self.forest, joints, margins, shares), pool, np.random.default_rng(0)
+            self.forest, tree_laws(self.forest, joints, margins, shares), PREDICTION_POOL, np.random.default_rng(0)
         )
-        change = rake(_constraints(records, spans, joints, margins, shares), pool, PASSES)[0] - 1 / pool
+        constraints = _constraints(records, spans, joints, margins, shares)
+        change = rake(constraints, PREDICTION_POOL, PASSES)[0] - 1 / PREDICTION_POOL
         totals = [shares @ margin for margin in margins]
         for number, ((a, b), table) in enumerate(zip(wanted, found, strict=True)):
             moved = np.bincount(cells_of(records[a], records[b], table.shape[1]), change, minlength=table.size)
@@ -114,13 +113,14 @@ class LogLinear:
     def factors(self) -> list[Floats]:
         laws = tree_laws(self.forest, self.joints, self.estimate.margins, self.shares)
         records, spans = draw_tree(self.forest, laws, POOL, np.random.default_rng(0))
-        return rake(_constraints(records, spans, self.joints, self.estimate.margins, self.shares), POOL, PASSES)[1]
+        return rake(self._constraints(records, spans), POOL, PASSES)[1]
+
+    def _constraints(self, records: Codes, spans: Codes) -> list[Constraint]:
+        return _constraints(records, spans, self.joints, self.estimate.margins, self.shares)
 
     def _weights(self, records: Codes, spans: Codes) -> Floats:
         log = np.zeros(records.shape[1])
-        for constraint, factor in zip(
-            _constraints(records, spans, self.joints, self.estimate.margins, self.shares), self.factors, strict=True
-        ):
+        for constraint, factor in zip(self._constraints(records, spans), self.factors, strict=True):
             log += np.log(factor)[constraint.cells]
         log -= log.mean() if len(log) else 0
         return np.exp(np.clip(log, -np.log(STEEPEST), np.log(STEEPEST)))
@@ -154,7 +154,6 @@ def _constraints(
 
 
 STRONG = 0.1  # pairs of the tree this far from independence, beyond noise, are measured again without a choice
-PREDICTION_POOL = 1 << 13  # records that predictions of pairs are raked with
 UNITS = 60  # the budget of a fast bucket is dealt out in so many equal parts
 
 
@@ -188,7 +187,7 @@ class Prediction:
 
     def joint(self, questions: Mapping[Pair, Question]) -> dict[Pair, Floats]:
         model = LogLinear(self._estimate)
-        return self._moved(questions, model.pairs(list(questions), self.start, self.measured.t, PREDICTION_POOL))
+        return self._moved(questions, model.pairs(list(questions), self.start, self.measured.t))
 
     def _moved(self, questions: Mapping[Pair, Question], tables: Iterable[Floats]) -> dict[Pair, Floats]:
         """Tables on the model's bins moved to the bins of questions, wide ones split as the column's shape says."""

@@ -27,14 +27,13 @@ def spanning_forest(scores: Mapping[Pair, float], columns: int) -> tuple[Pair, .
 class Forest:
     """A forest over columns: each column's parent, in an order in which parents come first."""
 
-    def __init__(self, edges: Iterable[Pair], columns: int, roots: Sequence[int] = ()) -> None:
-        self.edges = tuple(edges)
+    def __init__(self, edges: Iterable[Pair], columns: int) -> None:
         self.adjacent: list[list[int]] = [[] for _ in range(columns)]
-        for a, b in self.edges:
+        for a, b in edges:
             self.adjacent[a].append(b)
             self.adjacent[b].append(a)
         self.parent: dict[int, int | None] = {}
-        for root in [*roots, *sorted(range(columns), key=lambda c: (-len(self.adjacent[c]), c))]:
+        for root in sorted(range(columns), key=lambda c: (-len(self.adjacent[c]), c)):
             if root not in self.parent:
                 self.parent[root] = None
                 self._grow(root)
@@ -48,16 +47,12 @@ class Forest:
                     self.parent[other] = column
                     stack.append(other)
 
-    def ancestors(self, column: int) -> list[int]:
-        found: list[int] = []
+    def upwards(self, column: int) -> list[int]:
         parent = self.parent[column]
-        while parent is not None:
-            found.append(parent)
-            parent = self.parent[parent]
-        return found
+        return [column] if parent is None else [column, *self.upwards(parent)]
 
     def path(self, a: int, b: int) -> list[int] | None:
-        up, down = [a, *self.ancestors(a)], [b, *self.ancestors(b)]
+        up, down = self.upwards(a), self.upwards(b)
         meet = next((c for c in up if c in down), None)
         if meet is None:
             return None
