@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -182,35 +182,6 @@ def test_how_many_values_there_are() -> None:
     assert TimeOfDay("1d").size == 1
     assert Number(0, 1).size is None
     assert Datetime(date(2020, 1, 1), datetime(2020, 1, 1)).size == 1
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "kind"),
-    [
-        (Number(0, 1), "four", "text that is not a number"),
-        (Number(0, 1), "1_0", "text that is not a number"),
-        (Number(0, 1), "1,5", "text that is not a number"),
-        (Number(0, 1), True, "a boolean, not a number"),
-        (Number(0, 1), 1j, "a complex number, not a number"),
-        (Number(0, 1), b"1", "bytes, not a number"),
-        (Number(0, 1), [1], "a list, not a number"),
-        (Integer(0, 1), {"a": 1}, "a record, not a whole number"),
-        (Boolean(), object(), "an object of type object that is neither"),
-        (Datetime("2020-01-01", "2020-01-02"), time(1), "a time of day, not a date and time"),
-        (TimeOfDay(), datetime(2020, 5, 5), "a date and time, not a time of day"),
-        (TimeOfDay(), time(1, tzinfo=UTC), "a time of day with a time zone"),
-        (TimeOfDay(), timedelta(days=1), "a time span outside of one day"),
-    ],
-)
-def test_wrong_kinds_are_named(column: Column, value: object, kind: str) -> None:
-    with pytest.raises(TableError, match=f"row 0: ({kind})") as caught:
-        column.encode([value, None])
-    assert caught.value.remedy
-    chain: BaseException | None = caught.value
-    while chain is not None:  # errors of ours hold no value; those of a library may
-        assert isinstance(chain, TableError)
-        assert chain.__cause__ is None
-        chain = chain.__context__
 
 
 def test_the_type_of_nothing_says_nothing() -> None:
