@@ -17,7 +17,7 @@ settings.register_profile("fast", deadline=None, max_examples=15)  # a test that
 settings.load_profile("ordinary")
 
 SLOW = {
-    "test_alive.py", "test_sampling.py", "test_boundary.py", "test_cascade_law.py", "test_certificate.py",
+    "test_alive.py", "test_sampling.py", "test_boundary.py", "test_cascade_law.py",
     "test_cli_page.py", "test_conformance.py", "test_counted.py", "test_faults.py", "test_file_pairs.py",
     "test_golden.py", "test_interrupts.py", "test_law.py", "test_measured.py", "test_neighbouring_files.py",
     "test_neighbours.py", "test_one_by_one.py", "test_pages.py", "test_paper.py", "test_planted.py",

@@ -19,8 +19,6 @@ _LONGEST = 1.0  # seconds between two attempts
 
 
 class ServiceError(RuntimeError):
-    """The service refused a request."""
-
     def __init__(self, status: int, detail: str, more: Mapping[str, Any]) -> None:
         super().__init__(f"{status}: {detail}")
         self.status, self.detail, self.more = status, detail, dict(more)

@@ -33,8 +33,6 @@ class TopicError(OSError):
 
 @dataclass(frozen=True)
 class TopicBatch:
-    """Some records of a topic: their values, and partition and offset of each."""
-
     values: list[bytes]
     places: list[tuple[int, int]]
     position: dict[str, Any]
@@ -74,8 +72,6 @@ class TopicBatch:
 
 
 class _Messages(Lines):
-    """Records that were read from messages: their errors name partition and offset, also those of bad rows."""
-
     def __init__(self, lines: Lines, places: list[tuple[int, int]]) -> None:
         self._messages = places
         super().__init__(**vars(lines))
@@ -313,7 +309,6 @@ class Topic:
         self.trouble = error.name()
 
     def partitions(self) -> list[int] | None:
-        """The partitions that the topic has now; None if that is not known yet."""
         try:
             about = self._consumer.list_topics(self.name, timeout=self._timeout)
         except self._kafka.KafkaException as error:
@@ -334,7 +329,6 @@ class Topic:
             time.sleep(self._poll)
 
     def _look(self) -> None:
-        """Find new partitions, and read them from their beginning."""
         found = self.partitions()
         if found is None:
             return

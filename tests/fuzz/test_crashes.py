@@ -23,7 +23,6 @@ from headwater.run.lock import StateDamagedError
 from headwater.run.restore import read_state
 from headwater.run.state import State
 from headwater.secret.batch import Batch
-from headwater.secret.read.sample import sample_of
 from headwater.secret.read.source import open_source
 from tests.fuzz import seeds
 from tests.fuzz.shells import change_store, heads
@@ -209,13 +208,6 @@ def test_a_parquet_file_whose_names_are_no_text(tmp_path: Path) -> None:
     path.write_bytes(seeds.columnar_files()[0][1].replace(b"member", b"me\xe6ber"))
     with pytest.raises(hw.TableError, match="cannot be read as Parquet"):
         read_all(path, seeds.TABLE)
-
-
-def test_a_csv_file_whose_names_are_no_text_has_no_draft(tmp_path: Path) -> None:
-    path = tmp_path / "names.csv"
-    path.write_bytes(b"a,b\xe6\n1,2\n")
-    with pytest.raises(hw.TableError, match="not UTF-8"):
-        sample_of(path)
 
 
 def test_half_a_character_in_json(tmp_path: Path) -> None:

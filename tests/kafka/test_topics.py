@@ -17,7 +17,7 @@ from typing import Any
 import confluent_kafka
 import numpy as np
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 
 from headwater.kafka import POSITION, Offsets, Topic, TopicBatch, TopicError, feed, take
 from headwater.public.categories import Category
@@ -73,16 +73,6 @@ def read(topic: Topic, run: Run, until: int, form: str = "json", seconds: float 
 def kept_rows(folder: Path) -> np.ndarray:
     with State.open(folder / "state", observe=True) as store:
         return np.concatenate([batch.rows for _, batch in store.load()[-1]])
-
-
-def test_every_message_is_a_record_and_the_offsets_are_kept_with_them(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.write(0, 50)
-    with open_run(tmp_path) as run, Topic(cluster.servers, "trips", poll_seconds=0.1) as topic:
-        read(topic, run, 50)
-        assert run.position(POSITION)["offsets"]["0"] == 25
-        cluster.write(50, 30)
-        read(topic, run, 80)
-        assert sum(run.position(POSITION)["offsets"].values()) == 80
 
 
 def test_a_run_goes_on_where_its_state_says_whatever_was_read_before(cluster: Cluster, tmp_path: Path) -> None:
@@ -186,17 +176,6 @@ def test_a_bad_message_is_named_by_partition_and_offset_and_its_batch_is_refused
     assert "SECRET" not in str(caught.value)
 
 
-def test_offsets_that_are_gone_are_a_clear_refusal(cluster: Cluster) -> None:
-    cluster.write(0, 10)
-    position = {"topic": "trips", "offsets": {"0": 4000, "1": 0, "2": 0, "3": 0}}
-    with (
-        Topic(cluster.servers, "trips", position, poll_seconds=0.1) as topic,
-        pytest.raises(TopicError, match="expired"),
-    ):
-        for _ in zip(topic, range(200), strict=False):
-            pass
-
-
 def test_offsets_that_have_expired_are_a_clear_refusal(cluster: Cluster, tmp_path: Path) -> None:
     """The mock keeps the last five megabytes of a partition."""
     for _ in range(4):
@@ -288,18 +267,14 @@ def test_a_broker_that_goes_away_and_comes_back_loses_and_repeats_nothing(tmp_pa
             broker.kill()
 
 
-def test_a_gap_in_the_offsets_is_a_clear_refusal_unless_the_topic_is_known_to_keep_all() -> None:
+def test_a_gap_in_the_offsets_or_a_step_back_is_a_clear_refusal_unless_the_topic_is_known_to_keep_all() -> None:
     for compacted in (False, True):
         offsets = Offsets("trips", {"topic": "trips", "offsets": {"0": 5}}, partial(bool, compacted))
         offsets.advance(0, 5)
         with pytest.raises(TopicError, match="compacted") if compacted else nullcontext():
             offsets.advance(0, 8)
-
-
-def test_offsets_that_go_back_are_refused_whatever_the_topic_keeps() -> None:
-    offsets = Offsets("trips", {"topic": "trips", "offsets": {"0": 5}}, lambda: False)
-    with pytest.raises(TopicError, match="5 was to come"):
-        offsets.advance(0, 4)
+        with pytest.raises(TopicError, match="was to come"):
+            offsets.advance(0, 4)  # back
 
 
 def test_a_broker_that_does_not_say_what_it_keeps_counts_as_one_that_compacts(cluster: Cluster, tmp_path: Path) -> None:
@@ -459,15 +434,6 @@ def test_a_broker_that_is_away_is_no_end() -> None:
     with Topic("127.0.0.1:1", "trips", poll_seconds=0.05, timeout=0.3, options={"log_level": 0}) as topic:
         assert topic.next() is None
         assert topic.trouble
-
-
-def test_batches_are_taken_whole(tmp_path: Path) -> None:
-    position = {"topic": "t", "offsets": {"0": 2}}
-    batch = TopicBatch([b'{"x":0.5,"kind":"a"}', b'{"x":0.7,"kind":"b"}'], [(0, 0), (0, 1)], position)
-    with open_run(tmp_path) as run:
-        take(run, batch, "json")
-        assert (run.t, run.position(POSITION)) == (2, position)
-    assert TopicPartition("t", 0).topic == "t"
 
 
 def test_bad_messages_follow_the_policy(tmp_path: Path) -> None:

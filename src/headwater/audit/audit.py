@@ -22,8 +22,6 @@ from headwater.public.cube import unit_cube
 
 @dataclass(frozen=True)
 class AuditReport:
-    """All that an audit found. Print it, or take `to_json`."""
-
     version: str
     findings: tuple[Finding, ...]
 

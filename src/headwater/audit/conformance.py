@@ -66,8 +66,6 @@ def expect(holds: object, otherwise: str) -> None:
 
 @dataclass(frozen=True)
 class Subject:
-    """A mechanism under a schema, and the δ of the budgets of its runs."""
-
     mechanism: str
     schema: AnySchema
     delta: float = 0.0
@@ -194,14 +192,12 @@ def check_release(release: Release) -> None:
 
 
 def check_ledger_over_time(subject: Subject) -> None:
-    """At all times to 2^40 the ledger adds up to at most ε, or ρ."""
     for schema in SCHEMAS.values():
         for epsilon in (0.1, 1.0, 50.0):
             check_ledgers(subject.mechanism, schema, subject.budget(epsilon))
 
 
 def check_every_draw_is_in_the_ledger(subject: Subject) -> None:
-    """All noise that is drawn has a law that the ledgers list."""
     for epsilon in (1.0, 8.0):
         with watching() as record:
             listed = _listed(subject, epsilon)
@@ -231,7 +227,6 @@ def _listed(subject: Subject, epsilon: float) -> set[Spend]:
 
 
 def check_exact_audit(subject: Subject) -> None:
-    """Whatever is published, a replaced record costs at most ε; nothing else that is published differs."""
     cases = [*worst_cases(subject.mechanism, 1, 8.0)[::2], *worst_cases(subject.mechanism, 2, 4.0)]
     if subject.online:
         cases += tables(subject.mechanism, 8.0)

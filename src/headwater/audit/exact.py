@@ -206,7 +206,6 @@ def _off_the_faces(pair: Pair) -> Pair:
 
 
 def check_ledger(ledger: Ledger, budget: Budget | float) -> Fraction:
-    """Alarm unless a ledger keeps a budget. Gives the ε that it comes to."""
     budget = Budget.of(budget)
     try:
         ledger.check(budget)

@@ -83,7 +83,6 @@ def sample(case: Case | Draws, runs: int, seed: int | None = None, *, among: int
 
 
 def judge(case: Case | Draws, columns: Sequence[Columns], *, among: int = 1) -> Finding:
-    """Pick the strongest event on half of the runs of two streams, and measure it on the other half."""
     runs = min((len(values) for side in columns for values in side.values()), default=0)
     if runs < LEAST:
         raise ValueError(f"{runs} runs are too few to choose an event and to measure it")

@@ -68,7 +68,6 @@ class _Waiting(np.ndarray[Any, Any]):
 
 @contextmanager
 def watching(choose: Chooser = beyond) -> Iterator[list[Measurement]]:
-    """While this lasts, every sum of true counts and noise is what ``choose`` says."""
     record: list[Measurement] = []
 
     def waiting(key: bytes, law: Law, hi: ArrayLike, lo: ArrayLike, sizes: tuple[int, ...] = ()) -> Integers:

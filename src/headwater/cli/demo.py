@@ -55,7 +55,6 @@ def command(
 
 
 def _serve(data: Path, schema: Path, out: Path, epsilon: float, port: int) -> None:
-    """Serve, post the flights as if they happened now, and print where the page is; returns after Ctrl-C."""
     say(f"\n$ headwater serve --schema {schema} --epsilon {epsilon:g} --out {out} --every 2000 --port {port} --quiet\n")
 
     def feed(address: str) -> None:

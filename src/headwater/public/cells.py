@@ -83,7 +83,6 @@ _CHUNK = 1 << 15  # points at a time: what they need stays in the processor's ca
 
 
 def corners(partition: Partition, cells: Cells, depths: Integers) -> tuple[Points, Points]:
-    """The lower corners and the sides of cells of several depths."""
     low, side = (np.empty((len(cells), partition.dimension)) for _ in range(2))
     for depth in np.flatnonzero(np.bincount(depths)):
         here = depths == depth
@@ -104,7 +103,6 @@ def sample(
     *,
     even: bool,
 ) -> Points:
-    """``counts`` many points in each cell, cell by cell."""
     low, side = corners(partition, cells, depths)
     d, total = partition.dimension, int(counts.sum())
     points, ends = np.empty((d, total)).T, np.cumsum(counts)  # each column in one piece
@@ -209,7 +207,6 @@ class CellModel:
         return sample(self.partition, self.cells, self.depths, self.counts, rng, even=self.even)
 
     def sample(self, n: int, seed: int, where: Conditions | None = None) -> Points:
-        """Any number of synthetic records: cells in proportion to their counts, as far as conditions leave of them."""
         rng = np.random.default_rng([seed, n])
         cells, depths, mass = self.cells, self.depths, self.counts.astype(np.float64)
         if not len(cells):

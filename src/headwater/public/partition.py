@@ -152,7 +152,6 @@ class Partition:
         return share
 
     def possible(self, cells: Cells, depth: int) -> Flags:
-        """Whether cells hold any value at all."""
         found = np.ones(len(cells), dtype=bool)
         for number, axis in enumerate(self.axes):
             if not axis.plain:

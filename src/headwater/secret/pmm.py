@@ -40,6 +40,5 @@ def scales_of(n: int, partition: Partition, epsilon: float) -> list[float]:
 
 
 def ledger(n: int, partition: Partition, epsilon: float) -> Ledger:
-    """Every draw that one of ``n`` records can move."""
     laws = [IntegerLaplace(scale) for scale in scales_of(n, partition, epsilon)]
     return Ledger(Spend(f"count, depth {j}", law, touches=2) for j, law in enumerate(laws, start=1))

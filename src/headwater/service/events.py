@@ -21,7 +21,6 @@ class Events:
         self.readers: Counter[str] = Counter()  # by client
 
     async def stream(self, client: str, allowed: Callable[[], bool]) -> AsyncIterator[str]:
-        """The events of one reader as long as it may read, as text. Begins with the present state."""
         last, sent = None, time.monotonic()
         self.readers[client] += 1
         try:

@@ -217,7 +217,6 @@ class Releases:
 
 
 def _drawn(release: Release, rows: int | None, where: dict[str, Any] | None) -> Iterator[Any]:
-    """So many records of a release, all of them if None, that fit conditions."""
     with _refusing():
         if where is None:
             yield from release.tables("arrow", n=rows)

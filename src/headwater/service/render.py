@@ -118,8 +118,6 @@ class Queue:
 
 
 async def unless_gone(receive: Callable[[], Awaitable[Any]], work: Awaitable[_T]) -> _T:
-    """The result of work for a request; given up when its client goes away."""
-
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass

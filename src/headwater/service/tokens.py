@@ -58,7 +58,6 @@ def create(path: Path, role: str, run: str = "*") -> str:
 
 
 def revoke(path: Path, identifier: str) -> None:
-    """Remove a token, named by its id or itself, from a file; a running service follows within a second."""
     match = _TOKEN.fullmatch(identifier)
     before = read(path)
     after = [token for token in before if token.id != (match[1] if match else identifier)]

@@ -74,7 +74,7 @@ async def records(request: Request) -> Response:
         request.state.bytes = len(raw)
         owner = getattr(request.state, "token", "")  # an answer to a retry shows whether two bodies are the same
         named = None if key is None else digest(owner.encode(), key.encode())
-        post = Post(body, form, named, digest(form.name.encode(), body))
+        post = Post(body, form, named, digest(repr(form).encode(), body))
         try:
             if not post.is_small:
                 async with service.encoding:
@@ -91,7 +91,6 @@ async def records(request: Request) -> Response:
 
 
 def _declared(text: str | None, limits: Limits) -> int:
-    """How long the body says that it is; the most it may be if it does not say."""
     length = limits.body_bytes if text is None else int(text) if text.isascii() and text.isdigit() else -1
     if length < 0:
         raise ProblemError(400, "Content-Length is not a number", _CLOSE)
@@ -130,14 +129,8 @@ class Form(NamedTuple):
     format: str
     encoding: str | None = None
 
-    @property
-    def name(self) -> str:
-        """The text that stands for it in what is kept of a post, so that a retry is known again."""
-        return self.format if self.encoding is None else f"{self.format} {self.encoding}"
-
 
 def form_of(content_type: str) -> Form:
-    """What a content type says, or a 415."""
     kind, _, option = (part.strip().replace('"', "") for part in content_type.lower().partition(";"))
     if kind == "application/x-www-form-urlencoded":
         raise ProblemError(415, f"this was sent as a form; {_CURL} 'Content-Type: text/csv'")
@@ -379,7 +372,6 @@ class Writer:
             self._take([post for post in first.values() if not post.answer.done()])
 
     def _repeat(self, post: Post) -> bool:
-        """Answer a retry as the first time. Another body under the same key is refused."""
         known = self._receipts.find(post.key) if post.key is not None else None
         if known is not None and known[0] == post.digest:
             post.answer.set_result(known[1]._replace(repeated=True))

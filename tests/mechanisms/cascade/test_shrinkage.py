@@ -108,6 +108,3 @@ def test_no_share_is_drawn_further_from_its_pool_than_the_limit(seed: int, parti
         base = split.base(held[name])
         away = base * (share[name] - split.unshrunk(base))
         assert abs(away) <= MAX_SHIFT * math.sqrt(split.noise) * (1 + 1e-9) + 1e-9 * base
-
-
-# --- looking up ------------------------------------------------------------------------------------------
