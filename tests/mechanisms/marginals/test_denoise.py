@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.public.marginals.denoise import (
-    Atoms,
-    Counted,
-    Pooled,
-    denoise,
-)
+from headwater.public.marginals.denoise import Atoms, Counted, Pooled, denoise
+from headwater.public.marginals.smooth import fit_margins, project
 
 RNG = np.random.default_rng
 
@@ -70,3 +66,19 @@ def test_an_estimate_is_a_distribution_with_the_known_margins(shape: tuple[int, 
     assert table.min() >= 0
     assert np.allclose(table.sum(1), truth.sum(1), atol=1e-6)
     assert np.allclose(table.sum(0), truth.sum(0), atol=1e-6)
+
+
+def test_projection_is_nearer_than_any_other_table_with_the_margins() -> None:
+    """The projection minimises the distance: no feasible table found by mixing in random feasible ones is nearer."""
+    rng = np.random.default_rng(3)
+    rows, columns = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(5))
+    noisy = np.outer(rows, columns) + rng.normal(0, 0.05, (4, 5))
+    found = project(noisy, rows, columns, passes=5000, tolerance=1e-12)
+    assert found.min() >= 0
+    assert np.allclose(found.sum(1), rows, atol=1e-5)
+    assert np.allclose(found.sum(0), columns, atol=1e-5)
+    distance = ((found - noisy) ** 2).sum()
+    for _ in range(300):
+        other = fit_margins(rng.random((4, 5)) ** 4, rows, columns, passes=500, tolerance=1e-12)
+        for step in (1.0, 0.1, 0.001):
+            assert ((found + step * (other - found) - noisy) ** 2).sum() >= distance - 1e-7

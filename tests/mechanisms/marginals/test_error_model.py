@@ -9,7 +9,6 @@ import pytest
 
 import headwater as hw
 from headwater.public.budget import Budget
-from headwater.public.marginals import errors as error_model
 from headwater.public.marginals.codes import codings
 from headwater.public.marginals.errors import NO_TABLE, TWO_WAY_BLIND, expected_errors, stage_errors
 from headwater.public.marginals.plan import plan
@@ -49,4 +48,3 @@ def test_pairs_are_foretold_only_where_there_is_time_for_them() -> None:
     assert expected_errors(wide, Budget(1e-6), 10) == (1.0, 1.0)
     one = hw.Schema(c=hw.Category(list("abcdef")))
     assert expected_errors(one, Budget(1.0), 1 << 20)[0] < 0.01
-    assert error_model.ERROR_MODEL.typical(wide, Budget(1.0), 1 << 20) == expected_errors(wide, Budget(1.0), 1 << 20)[0]

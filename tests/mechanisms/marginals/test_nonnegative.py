@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headwater.public.marginals.smooth import (
-    CLEAR,
-    EMPTY,
-    PRIOR,
-    VALUES,
-    medians,
-    nonnegative,
-    posterior,
-)
+from headwater.public.marginals.smooth import CLEAR, EMPTY, PRIOR, VALUES, medians, nonnegative, posterior
 
 
 def test_the_posterior_is_bayes_rule_bin_by_bin() -> None:
