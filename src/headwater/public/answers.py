@@ -238,7 +238,6 @@ class Block:
         return self._values[axis]
 
     def sorted(self, axis: int) -> Floats:
-        """The coordinates of a column of the first table."""
         if axis not in self._sorted:
             self._sorted[axis] = np.sort(self.places[0, axis])
         return self._sorted[axis]
@@ -249,7 +248,6 @@ class Block:
         return self._order[axis]
 
     def groups(self, axes: Sequence[int]) -> Integers:
-        """The number of each record's group."""
         found = np.zeros((len(self.places), self.places.shape[2]), dtype=np.int64)
         for axis in axes:
             if axis not in self._groups:
@@ -262,7 +260,6 @@ class Block:
 
 
 def sums(groups: Integers, many: int, weights: Floats | Flags) -> Floats:
-    """Sums of weights by table and group."""
     cells = groups + many * np.arange(len(groups))[:, None]
     found = np.bincount(cells.ravel(), weights.ravel(), minlength=len(groups) * many)
     return found.reshape(len(groups), many).astype(np.float64, copy=False)
@@ -276,8 +273,6 @@ def values_of(column: Column) -> int:
 
 
 class Answers:
-    """What answers questions about one release."""
-
     def __init__(
         self,
         model: Model,
@@ -306,7 +301,6 @@ class Answers:
 
     @cached_property
     def _bins(self) -> Callable[[Sequence[int]], dict[int, Floats] | None] | None:
-        """Where bins of columns begin, if that is known."""
         return None if self.replicates is None else getattr(self._measured, "bins", None)
 
     # ---- questions

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _HIDDEN = ".release-"
 SAMPLED = "The table is a random sample of the release's rows; the expected error is that of the whole release."
-
-
 MEASURED = "The noisy counts that it was made from are beside it: they are as public as the table is."
 
 
@@ -159,14 +157,11 @@ def card_of(
 ) -> dict[str, Any]:
     facts = facts_of(release, run, rows)
     note = facts.pop("note")
-    counts = {} if measured is None else {"measured": measured.name, "measured_sha256": _digest(measured)}
-    return {
-        **facts,
-        "data": data.name,
-        "sha256": _digest(data),
-        **counts,
-        "note": f"{note} {MEASURED}" if counts else note,
-    }
+    card = {**facts, "data": data.name, "sha256": _digest(data)}
+    if measured is None:
+        return {**card, "note": note}
+    counts = {"measured": measured.name, "measured_sha256": _digest(measured)}
+    return {**card, **counts, "note": f"{note} {MEASURED}"}
 
 
 def facts_of(release: Release, run: str = "", rows: int | None = None) -> dict[str, Any]:
@@ -360,7 +355,6 @@ def read_rows(folder: str | os.PathLike[str], card: Mapping[str, Any], schema: A
 
 
 def _checked(path: Path, digest: str) -> bytes:
-    """The content of a file of a release."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -91,7 +91,6 @@ class MarginalsAround:
     # ---- a truth
 
     def truth(self, rng: np.random.Generator) -> Points:
-        """Records in order of arrival."""
         points = self.model.arrivals(self.rows, rng)
         codes = encode(points, self.schema).T.astype(np.int64)
         perturbed = Perturbed(self, codes, rng)
@@ -158,7 +157,6 @@ class MarginalsAround:
     # ---- what its tables say
 
     def again(self, points: Points, rng: np.random.Generator) -> Measured:
-        """What would have been published of this truth, with fresh noise."""
         codes, found = encode(points, self.schema).T.astype(np.int64), list[NoisyTable]()
         known: dict[tuple[int, bytes], Integers] = {}
         arrivals = Arrivals(
