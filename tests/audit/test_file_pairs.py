@@ -26,7 +26,7 @@ def in_this_process(arguments: Sequence[str], folder: Path) -> int:
     """The command without a process of its own: enough where the audit is tested, not the command."""
     with contextlib.chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return CliRunner().invoke(app, list(arguments)).exit_code
+        return CliRunner().invoke(app, list(arguments), env={"XDG_STATE_HOME": str(folder)}).exit_code
 
 
 def drops_blank_lines(arguments: Sequence[str], folder: Path) -> int:

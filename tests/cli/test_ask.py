@@ -70,6 +70,7 @@ def test_answers_by_group_are_a_table(place: Path) -> None:
         (("--where", "wage=3"), "a condition is COLUMN=VALUE"),
         (("--mean", "pay", "--share"), "one question at a time"),
         (("--mean", "wage"), "no column"),
+        (("--mean", "town"), "error: the column 'town' holds no numbers"),
         (("--of", "town=a"), "goes with --share"),
         (("--level", "90"), "between 0 and 1"),
     ],
@@ -78,3 +79,10 @@ def test_what_makes_no_sense_is_refused(place: Path, words: tuple[str, ...], mes
     found = ask(place, *words)
     assert found.exit_code != 0
     assert message in " ".join(found.output.split())
+
+
+def test_answers_are_a_table_for_programs_too(place: Path) -> None:
+    head, *rows = ask(place, "--mean", "pay", "--by", "town", "--csv").output.splitlines()
+    assert head.split(",")[0] == "town"
+    assert [len(row.split(",")) for row in rows] == [len(head.split(","))] * len(rows)
+    assert rows

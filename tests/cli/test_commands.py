@@ -24,7 +24,7 @@ from headwater.cli.app import app
 from headwater.cli.exit_codes import Exit
 from headwater.cli.options import integer, number
 
-COMMANDS = ["run", "serve", "token", "release", "report", "spent", "info", "schema", "evaluate", "audit", "demo"]
+COMMANDS = ["run", "serve", "token", "release", "report", "ask", "spent", "info", "schema", "evaluate", "audit", "demo"]
 SCHEMA = """
 headwater = 1
 [columns.minutes]

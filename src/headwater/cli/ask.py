@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +13,7 @@ import typer
 
 from headwater.cli.console import out, say
 from headwater.cli.exit_codes import reports_errors
+from headwater.cli.options import NUMBER
 from headwater.public.answers import Answer, AnswerTable
 from headwater.public.categories import Category
 from headwater.public.columns import Column
@@ -26,7 +29,7 @@ def command(
     ] = False,
     mean: Annotated[str | None, typer.Option(help="The mean of this column.")] = None,
     quantile: Annotated[str | None, typer.Option(help="A quantile of this column: --p says which.")] = None,
-    p: Annotated[float, typer.Option("--p", help="Of --quantile: 0.5 is the median.")] = 0.5,
+    p: Annotated[float, typer.Option("--p", help="Of --quantile: 0.5 is the median.", **NUMBER)] = 0.5,
     correlation: Annotated[str | None, typer.Option(help="The correlation of two columns: ONE,OTHER.")] = None,
     where: Annotated[
         list[str] | None,
@@ -34,8 +37,11 @@ def command(
     ] = None,
     of: Annotated[list[str] | None, typer.Option(help="Of --share: among these records only.")] = None,
     by: Annotated[list[str] | None, typer.Option(help="One answer for each value of this column.")] = None,
-    level: Annotated[float, typer.Option(help="How often a bar is to hold what the data would have said.")] = 0.9,
+    level: Annotated[
+        float, typer.Option(help="How often a bar is to hold what the data would have said.", **NUMBER)
+    ] = 0.9,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
 ) -> None:
     """Answer a question from a release, with an error bar: how many records there are, unless another one is asked.
 
@@ -65,6 +71,12 @@ def command(
         answers = table.columns()
         rows = [dict(zip(answers, row, strict=True)) for row in zip(*answers.values(), strict=True)]
         out.print_json(json.dumps(rows if found is table else rows[0], default=str), ensure_ascii=True)
+        return
+    if as_csv:
+        answers = table.columns()
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answers)
+        writer.writerows(zip(*answers.values(), strict=True))
         return
     for line in str(found).splitlines():
         say(f"{line}  [{found.how}]" if isinstance(found, Answer) else line)

@@ -101,7 +101,7 @@ class Answer(float):
         scale, unit = (100, " %") if self.kind == "share" else (1, "")
         digits = _digits(half * scale)
         if self.kind == "count" and self.low <= 0:
-            return f"about {max(float(self), 0):,.0f} records, at most {self.high:,.0f} {level}"
+            return f"about {max(float(self), 0):,.0f} records, at most {self.high:,.0f} {level}".replace("about 1 records", "about 1 record")
         return f"{float(self) * scale:,.{digits}f}{unit} ± {half * scale:,.{digits}f} {level}"
 
     def __repr__(self) -> str:
@@ -404,7 +404,7 @@ class Answers:
             return axis, "time", (0.0, 86400.0)
         if isinstance(column, Number | Integer):
             return axis, "number", (float(column.limits[0]), float(column.limits[1]))
-        raise TypeError(f"the column {name!r} holds no numbers: ask for shares of its values")
+        raise ValueError(f"the column {name!r} holds no numbers: ask for shares of its values")
 
     def _answer(self, asked: Asked, level: float, kind: str, limits: tuple[float, float], times: float = 1.0) -> Any:  # noqa: ANN401 - an Answer, or a table of them
         factor, values = factor_for(level), self._of(self.release, asked)[0] * times

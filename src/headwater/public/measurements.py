@@ -148,9 +148,9 @@ def of_arrow(table: Any, path: str, mechanism: str, schema: AnySchema) -> tuple[
 
 def to_state(measured: Measured | None, noise: str) -> State:
     """The same as plain values and arrays, for the file of a release."""
-    rows: list[Row] = measured.rows("Gaussian" in noise) if hasattr(measured, "rows") else []  # type: ignore[union-attr]
-    if not rows:
+    if not hasattr(measured, "rows"):
         return {}, {}
+    rows: list[Row] = measured.rows("Gaussian" in noise)  # type: ignore[union-attr]
     layout = [[*row[:3], list(map(len, row.edges)), len(row.splits), len(row.counts), *row[6:]] for row in rows]
     none = np.empty(0, dtype=np.int64)
     return {"measured": {**measured.facts(), "rows": layout}}, {  # type: ignore[union-attr]
