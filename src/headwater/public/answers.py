@@ -101,7 +101,8 @@ class Answer(float):
         scale, unit = (100, " %") if self.kind == "share" else (1, "")
         digits = _digits(half * scale)
         if self.kind == "count" and self.low <= 0:
-            return f"about {max(float(self), 0):,.0f} records, at most {self.high:,.0f} {level}".replace("about 1 records", "about 1 record")
+            about = f"{max(float(self), 0):,.0f}"
+            return f"about {about} record{'' if about == '1' else 's'}, at most {self.high:,.0f} {level}"
         return f"{float(self) * scale:,.{digits}f}{unit} ± {half * scale:,.{digits}f} {level}"
 
     def __repr__(self) -> str:
