@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from headwater.evaluation import pairs, yardstick
-from headwater.evaluation.axes import Floats, column_axes
+from headwater.evaluation.axes import ColumnAxis, Floats, column_axes
 from headwater.evaluation.bars import Bars
-from headwater.evaluation.inputs import Rows, tables_of
+from headwater.evaluation.inputs import Both, tables_of
 from headwater.evaluation.w1 import DEFAULT_SIDE, W1, w1
 from headwater.evaluation.yardstick import Columns, Questions, Table
 from headwater.public.protocol import AnySchema
@@ -198,28 +198,19 @@ def evaluate(
     >>> print(str(found).splitlines()[0])
     NOT PRIVATE: computed from the real data without noise. Do not publish.
     """
-    found = tables_of(real, synthetic, schema, reading=reading)
-    return compare(found.real, found.made, found.schema, found.shortage, seed=seed, bars=found.bars)
+    return compare(tables_of(real, synthetic, schema, reading=reading), seed)
 
 
-def compare(
-    real: Rows,
-    synthetic: Rows,
-    schema: AnySchema,
-    shortage: str | None = None,
-    *,
-    seed: int = 0,
-    bars: Bars | None = None,
-) -> Evaluation:
-    """`evaluate` for tables that are read already; ``shortage`` says if real records are missing."""
-    for rows, name in ((real, "real"), (synthetic, "synthetic")):
+def compare(both: Both, seed: int = 0) -> Evaluation:
+    """`evaluate` for tables that are read already."""
+    for rows, name in ((both.real, "real"), (both.made, "synthetic")):
         if not rows.known.any():
             raise ValueError(f"{name} has no rows: there is nothing to compare")
-    columns, x, y = column_axes(schema), real.table, synthetic.table
+    columns, x, y = column_axes(both.schema), both.real.table, both.made.table
     bins = [pairs.bins_of(columns, table, x) for table in (x, y)]
     names = [column.name for column in columns]
     asked = questions_of(columns, x, seed)
-    tally, whole = real.tally, [np.nan_to_num(np.column_stack(table), nan=1.0) for table in (x, y)]
+    tally, whole = both.real.tally, [np.nan_to_num(np.column_stack(table), nan=1.0) for table in (x, y)]
     clipped, rounded = (
         {name: counts[kind] / max(tally.records, 1) for name, counts in tally.columns.items() if counts.get(kind)}
         for kind in ("clipped", "rounded")
@@ -229,12 +220,12 @@ def compare(
         rows=(len(x[0]), len(y[0])),
         columns=tuple(sorted(map(column_errors, columns, x, y), key=lambda one: -one.share)),
         pairs=tuple((names[i], names[j], error) for i, j, error in pairs.share_errors(*bins)),
-        questions=tuple(one for kind, unit, q in asked if (one := answered(kind, unit, q, x, y, bars)) is not None),
+        questions=tuple(one for kind, unit, q in asked if (one := answered(kind, unit, q, x, y, both.bars))),
         dependence=(pairs.dependence(bins[0]), pairs.dependence(bins[1])),
         distance=_w1(*whole) if few and all(column.ordered for column in columns) else None,
         cut=dict(sorted(clipped.items(), key=lambda one: -one[1])),
         stepped=rounded | stepped(columns, x),
-        shortage=shortage,
+        shortage=both.shortage,
     )
 
 
@@ -243,7 +234,7 @@ def _w1(real: Floats, made: Floats) -> W1:
     return w1(real, made, method="grid" if real.shape[1] > 1 and len(real) > EXACT_ROWS else "auto")
 
 
-def column_errors(column: Any, real: Floats, made: Floats) -> ColumnErrors:  # noqa: ANN401 - a ColumnAxis
+def column_errors(column: ColumnAxis, real: Floats, made: Floats) -> ColumnErrors:
     """The errors of one column among the values that are there, and how many are missing."""
     gone = [np.isnan(values) for values in (real, made)]
     if column.ordered:

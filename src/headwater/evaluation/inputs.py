@@ -7,7 +7,7 @@ bound, as in every release, and how many were is tallied.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,13 +116,16 @@ def shortage(rows: int, span: tuple[int, int], which: str = "the release", known
     )
 
 
-def joined(parts: Iterator[Rows], dimension: int, end: int | None = None) -> Rows:
-    """The rows of all parts, or the first ``end``."""
+def joined(
+    parts: Iterator[Rows], dimension: int, end: int | None = None, say: Callable[[int], None] = lambda rows: None
+) -> Rows:
+    """The rows of all parts, or the first ``end``; ``say`` is called with how many rows are read."""
     values, known, tally, rows = [np.empty((0, dimension))], [np.empty(0, dtype=bool)], Tally(), 0
     for part in parts:
         values.append(part.values)
         known.append(part.known)
         tally, rows = tally + part.tally, rows + len(part)
+        say(rows)
         if end is not None and rows >= end:
             break
     return Rows(np.concatenate(values)[:end], np.concatenate(known)[:end], tally)

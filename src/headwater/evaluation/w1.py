@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from headwater.evaluation.axes import Floats, Integers
 
 Method = Literal["auto", "sort", "exact", "grid"]
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 DEFAULT_SIDE = {2: 64, 3: 32}
 EXACT_POINTS = 4_000  # equal sizes: points in each set; a few seconds
@@ -170,8 +170,6 @@ def _histogram(x: Floats, side: int) -> tuple[Integers, float]:
 def _flow_on_grid(p: Integers, q: Integers, side: int, d: int) -> tuple[float, float]:
     """W₁ of the cell centres, and what rounding the masses can have added to it."""
     supply, total, rounding = _supplies(p, q)
-    if d == 1:
-        return float(np.abs(np.cumsum(supply) / total).sum()) / side, rounding
     if not supply.any():
         return 0.0, rounding
     index = np.arange(side**d).reshape((side,) * d)

@@ -165,7 +165,7 @@ def _release(release: Published) -> dict[str, Any]:
 def growth(releases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Rows of each release over the time of its publication, and records so far if that is something else."""
     x, places = _published(releases)
-    scale = Scale.of([0, *(release["t"] for release in releases)])
+    scale = Scale.of(0, max(release["t"] for release in releases))
     windows = any(release["rows"] != release["t"] for release in releases)
     same, apart = "records so far, as many as the release has rows", "rows of the release; dashed: records so far"
 
@@ -175,7 +175,7 @@ def growth(releases: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first, last = releases[0]["t"], releases[-1]["t"]
     return {
         "x": x,
-        "y": scale.to_dict(apart if windows else same, whole=True),
+        "y": scale.to_dict(apart if windows else same),
         "series": line("rows"),
         "dashed": line("t") if windows else None,
         "describe": f"The stream has {first:,} records at the first release shown and {last:,} at the last",
@@ -190,10 +190,8 @@ def _published(releases: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list
         start, span = known[0], (known[-1] - known[0]).total_seconds()
         places = [round((time - start).total_seconds() / span, 6) for time in known]
         return {"label": "published, UTC", "ticks": datetimes(start, known[-1])}, places
-    if len(releases) == 1:
-        return {"label": "release", "ticks": [(0.5, "1")]}, [0.5]
-    scale = Scale(1, len(releases), log=False)
-    return scale.to_dict("release", whole=True), [scale.at(number) for number in range(1, len(releases) + 1)]
+    scale = Scale.of(1, len(releases))
+    return scale.to_dict("release"), [scale.at(number) for number in range(1, len(releases) + 1)]
 
 
 def _moment(text: str) -> datetime | None:

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from headwater.evaluation.axes import Floats
 from headwater.public.files import FileRefusedError
-from headwater.public.folder import folders, has_table, read_card, read_rows
-from headwater.public.protocol import AnySchema
+from headwater.public.folder import folders, has_table, read_card
 from headwater.public.schema import CHANGING
 
 MOST = 60
@@ -37,10 +35,6 @@ class Published:
         """Which records it is about: after the first number, up to the second."""
         start, end = self.card["span"]
         return start, end
-
-    def points(self, schema: AnySchema) -> Floats:
-        """Its rows in the unit cube. The file must be the one that the card describes."""
-        return read_rows(self.folder, self.card, schema)
 
 
 def find(place: str | os.PathLike[str]) -> list[Published]:

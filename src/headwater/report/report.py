@@ -22,9 +22,10 @@ from typing import Any
 from headwater.evaluation.axes import column_axes
 from headwater.evaluation.bars import Bars
 from headwater.evaluation.evaluation import compare
-from headwater.evaluation.inputs import Rows, joined, rows_of, without_steps
+from headwater.evaluation.inputs import Both, Rows, joined, rows_of, without_steps
 from headwater.evaluation.yardstick import table_of
 from headwater.public.files import FileRefusedError, write_whole
+from headwater.public.folder import read_rows
 from headwater.public.protocol import AnySchema
 from headwater.public.schema import schema_from_dict
 from headwater.report import releases as folders
@@ -85,21 +86,25 @@ def write_report(
     say = progress or (lambda what, done, total: None)
 
     say("releases", 0, len(shown))
-    points = shown[-1].points(schema)
+    points = read_rows(shown[-1].folder, shown[-1].card, schema)
     last, spans = table_of(points, columns), [release.span for release in shown]  # public: chooses pairs and bars
-    real = None if against is None else _real(against, schema, max(end for _, end in spans), say)
+    real, end = None, max(end for _, end in spans)
+    if against is not None:  # no rows are read beyond the last one that a release is about
+        rows = rows_of(against, schema)
+        real = joined(rows, schema.dimension, end, lambda read: say("real rows", min(read, end), end))
     about = None if real is None else real.span(*spans[-1])
     bars = Bars.of_folder(shown[-1].folder) if len(points) else None
     judged = None
     if about is not None and about.known.any() and len(points):
-        judged = compare(about, Rows.at(points, schema), schema, bars=bars)
+        judged = compare(Both(about, Rows.at(points, schema), schema, None, bars))
     worst = [] if judged is None else [(x, y) for x, y, _ in judged.pairs[:WORST_PAIRS]]
     cuts = Cuts.choose(columns, choose_pairs(columns, last, pairs, worst), last)
     title = usual_name(Path(releases_folder)) if name is None else name
     page = Page(cuts, len(found), names={"data": title, "run": str(shown[-1].card.get("run", ""))}, public=public)
     for done, release in enumerate(shown):
         page.releases.append(release)
-        page.counts.append(cuts.count(last if release is shown[-1] else table_of(release.points(schema), columns)))
+        rows = points if release is shown[-1] else read_rows(release.folder, release.card, schema)
+        page.counts.append(cuts.count(table_of(rows, columns)))
         say("releases", done + 1, len(shown))
     page.sample = {"columns": [column.name for column in columns], "synthetic": texts(schema, points[:ROWS])}
     if real is not None and about is not None:
@@ -111,18 +116,6 @@ def write_report(
         page.quality = quality(columns, last, bars, judged, about.table if about is not None and judged else None)
     write_whole(out, [render(page.to_dict()).encode()], mode=0o644 if against is None or public else 0o600)
     return out
-
-
-def _real(against: object, schema: AnySchema, end: int, say: Progress) -> Rows:
-    """The real rows up to the last one that a release is about; no further ones are read."""
-    parts, rows = list[Rows](), 0
-    for part in rows_of(against, schema):
-        parts.append(part)
-        rows = min(rows + len(part), end)
-        say("real rows", rows, end)
-        if rows >= end:
-            break
-    return joined(iter(parts), schema.dimension, end)
 
 
 def usual_name(folder: Path) -> str:
@@ -148,7 +141,8 @@ def render(contents: dict[str, Any]) -> str:
     # The policy lets the browser load nothing and run this script and no other.
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
     page = _part("page.html")
-    for name, text in (("policy", policy), ("style", style), ("script", script)):
+    parts = {"quality": _part("quality.html"), "pairs": _part("pairs.html")}
+    for name, text in (parts | {"policy": policy, "style": style, "script": script}).items():
         page = page.replace("{{" + name + "}}", text)
     before, _, after = page.partition("{{data}}")
     return before + _json(contents) + after

@@ -19,7 +19,6 @@ from headwater.public.moments import microseconds
 Ticks = list[tuple[float, str]]
 
 WANTED = 6  # the page leaves some out where there is no room
-LOGARITHMIC = 20  # times the smallest value: beyond, values are drawn by their logarithm
 
 _DAY = 86_400
 _BIG = 10_000_000  # from here on numbers are written as powers of ten
@@ -125,60 +124,37 @@ def numbers(low: Fraction, high: Fraction) -> Ticks:
     >>> numbers(Fraction(0), Fraction(4))
     [(0.0, '0'), (0.25, '1'), (0.5, '2'), (0.75, '3'), (1.0, '4')]
     """
-    if high <= low:
-        return [(0.5, f"{float(low):g}")]
     return [(float((value - low) / (high - low)), label) for value, label in _round(low, high)]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Where values lie on an axis, from 0 at ``low`` to 1 at ``high``; by their logarithm if they vary a lot."""
+    """Where whole numbers lie on an axis, from 0 at ``low`` to 1 at ``high``."""
 
     low: float
     high: float
-    log: bool
 
     @staticmethod
-    def of(values: Sequence[float], *, zero: bool = False) -> Scale:
-        """A scale that holds some values, and zero if that is asked for and the scale is not logarithmic.
-
-        >>> Scale.of([1, 1000]).log, Scale.of([2, 8], zero=True), Scale.of([3, 3])
-        (True, Scale(low=0, high=8, log=False), Scale(low=1.5, high=4.5, log=False))
-        """
-        low, high = min(values), max(values)
-        if low > 0 and high / low > LOGARITHMIC:
-            return Scale(low, high, log=True)
-        low = 0 if zero else low
-        if low == high:
-            half = abs(low) / 2 or 0.5
-            return Scale(low - half, high + half, log=False)
-        return Scale(low, high, log=False)
+    def of(low: int, high: int) -> Scale:
+        """A scale that holds some numbers; a single one stands in the middle."""
+        return Scale(low, high) if low < high else Scale(low - 0.5, high + 0.5)
 
     def at(self, value: float) -> float:
-        """The position of a value."""
-        if self.log:
-            return round(math.log(value / self.low) / math.log(self.high / self.low), 6)
         return round((value - self.low) / (self.high - self.low), 6)
 
-    def to_dict(self, label: str, *, whole: bool = False) -> dict[str, Any]:
+    def to_dict(self, label: str) -> dict[str, Any]:
         """What the page needs to draw the axis.
 
-        >>> Scale.of([1, 1000]).to_dict("t")["ticks"]
-        [(0.0, '1'), (0.333333, '10'), (0.666667, '100'), (1.0, '1,000')]
+        >>> Scale.of(0, 4_000).to_dict("t")["ticks"]
+        [(0.0, '0'), (0.25, '1000'), (0.5, '2000'), (0.75, '3000'), (1.0, '4000')]
         """
-        if not self.log:
-            values = _round(Fraction(self.low), Fraction(self.high), whole=whole)
-            return {"label": label, "ticks": [(self.at(float(value)), text) for value, text in values]}
-        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        factors = (1,) if self.high / self.low > 300 else (1, 2, 5)
-        powers = [Fraction(10) ** decade * factor for decade in decades for factor in factors]
-        ticks = [(self.at(float(v)), _label(v)) for v in powers if self.low * 0.999 <= v <= self.high * 1.001]
-        return {"label": f"{label}, logarithmic", "ticks": ticks}
+        values = _round(Fraction(self.low), Fraction(self.high), whole=True)
+        return {"label": label, "ticks": [(self.at(float(value)), text) for value, text in values]}
 
 
 def _round(low: Fraction, high: Fraction, *, whole: bool = False) -> Iterator[tuple[Fraction, str]]:
     """Multiples of 1, 2 or 5 times a power of ten, at most `WANTED` and one."""
-    rough = max((high - low) / WANTED, Fraction(1) if whole else Fraction(0)) or Fraction(1)
+    rough = max((high - low) / WANTED, Fraction(1 if whole else 0))
     power = Fraction(10) ** math.floor(math.log10(rough))
     step = next(step for factor in (1, 2, 5, 10, 20) if (step := factor * power) >= rough)
     digits = max(0, -math.floor(math.log10(step)))
@@ -215,8 +191,6 @@ def datetimes(start: datetime, end: datetime) -> Ticks:
     (0.3333333333333333, '12:00')
     """
     span = (end - start).total_seconds()
-    if span <= 0:
-        return [(0.5, start.isoformat(sep=" "))]
     every = next((s for s in _SECONDS if span / s <= WANTED + 1), None)
     moments = _months(start, end) if every is None else _evenly(start, end, every)
     if every is None:

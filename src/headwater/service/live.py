@@ -175,6 +175,8 @@ def releases(name: str, listed: list[dict[str, Any]]) -> bytes:
 
 def page_of(run: dict[str, Any]) -> bytes:
     text, promised = _text(_OWN, "live.html"), Guarantee.as_stated(run)
+    for part in ("quality", "pairs"):
+        text = text.replace("{{" + part + "}}", _text(_SHARED, f"{part}.html"))
     facts = {name: getattr(promised, name) for name in ("promise", "loss", "whom", "meaning", "limits")}
     for key, value in (facts | {"name": run["name"], "t": f"{run['t']:,}"}).items():
         text = text.replace("{{" + key + "}}", _POWER.sub(r"<sup>\1</sup>", escape(value)))
