@@ -15,6 +15,7 @@ import numpy as np
 
 from headwater import Schema, SchemaError, TableError, unit_cube
 from headwater.public.files import FileRefusedError
+from headwater.public.folder import read_rows
 from headwater.public.release import Release
 from headwater.public.schema import schema_from_dict
 from headwater.report.releases import find
@@ -108,7 +109,7 @@ def use_card(case: tuple[bytes, str, bytes], folder: Path) -> None:
     (place / name).write_bytes(data)
     (found,) = find(folder)
     schema = schema_from_dict(found.card["schema"])
-    found.points(schema)
+    read_rows(found.folder, found.card, schema)
 
 
 # Files of records ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 
 import headwater as hw
 from headwater.public.errors import TableError
-from headwater.public.folder import publish
+from headwater.public.folder import publish, read_rows
 from headwater.report.releases import find
 from headwater.secret.read.source import open_source, read_bytes
 from tests.support.reading import rows, write
@@ -295,7 +295,7 @@ def test_a_csv_release_of_one_column_can_be_read_back(tmp_path: Path, column: An
     expected = sorted(point for table in release.tables("arrow") for point in schema.encode(table).ravel().tolist())
     assert len(set(expected)) >= 2
     (found,) = find(tmp_path)
-    assert sorted(found.points(schema).ravel().tolist()) == expected
+    assert sorted(read_rows(found.folder, found.card, schema).ravel().tolist()) == expected
     again = [schema.encode(table) for table in hw.read(folder / found.card["data"], schema)]
     assert sorted(np.concatenate(again).ravel().tolist()) == expected
 

@@ -225,8 +225,10 @@ def boxes(columns: Columns, real: Table, seed: int) -> Questions:
         sides = dict[int, tuple[float, float] | NDArray[np.bool_]]()
         for i in rng.choice(len(columns), min(int(rng.integers(2, 4)), len(columns)), replace=False).tolist():
             low, high = np.sort(rng.choice(known[i], 2)) if len(known[i]) else (0.0, 1.0)
-            half = rng.random(columns[i].axis.values or 1) < 0.5
-            sides[i] = (low - 1e-12, high + 1e-12) if columns[i].ordered else half
+            if columns[i].ordered:
+                sides[i] = low - 1e-12, high + 1e-12
+            else:
+                sides[i] = rng.random(columns[i].axis.values or 1) < 0.5
         asked.append(sides)
 
     def ask(table: Table) -> Floats:

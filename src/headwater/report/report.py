@@ -103,8 +103,8 @@ def write_report(
     page = Page(cuts, len(found), names={"data": title, "run": str(shown[-1].card.get("run", ""))}, public=public)
     for done, release in enumerate(shown):
         page.releases.append(release)
-        rows = points if release is shown[-1] else read_rows(release.folder, release.card, schema)
-        page.counts.append(cuts.count(table_of(rows, columns)))
+        made = points if release is shown[-1] else read_rows(release.folder, release.card, schema)
+        page.counts.append(cuts.count(table_of(made, columns)))
         say("releases", done + 1, len(shown))
     page.sample = {"columns": [column.name for column in columns], "synthetic": texts(schema, points[:ROWS])}
     if real is not None and about is not None:
