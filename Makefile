@@ -14,16 +14,16 @@ help:           ## what can be made
 	@grep -E '^[a-z-]+: .*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 16
 
 demo: $(VENV)/.demo  ## run on a year of flights, publish again and again, and draw what came out
-	$(BIN)/headwater demo --out out/demo --fresh
+	rm -rf out/demo && $(BIN)/headwater demo --out out/demo
 
 demo-live: $(VENV)/.live  ## serve the flights live, feed them, and print the address of the page; Ctrl-C ends it
-	$(BIN)/headwater demo --live --out out/demo-live --fresh
+	rm -rf out/demo-live && $(BIN)/headwater demo --live --out out/demo-live
 
 demo-wheel: $(BIN)/python  ## the same from a built package, alone in an environment of its own and outside of this folder
 	rm -rf out/wheel && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir out/wheel .
 	$(PYTHON) -m venv --clear out/wheel/venv
 	out/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls out/wheel/*.whl)[cli,evaluate]"
-	cd out/wheel && venv/bin/headwater demo --out demo --fresh
+	cd out/wheel && rm -rf demo && venv/bin/headwater demo --out demo
 
 test: $(VENV)/.dev   ## every test, on all cores
 	$(PYTEST)

@@ -93,3 +93,12 @@ def test_every_bundled_flight_is_a_record_of_the_bundled_schema() -> None:
     schema = hw.Schema.load(data / "flights.toml")
     tallies = [schema.encode_batch(table, bad_rows="stop").tally for table in hw.read(data / "flights.csv.gz", schema)]
     assert sum(tally.records for tally in tallies) == 336_776
+
+
+def test_every_option_that_the_makefile_gives_to_a_command_exists() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group has commands
+    given = re.findall(r"bin/headwater (\w+) (.*)", (ROOT / "Makefile").read_text().replace("$(BIN)", "bin"))
+    assert {name for name, _ in given} == {"demo", "audit"}
+    for name, words in given:
+        known = {option for parameter in commands[name].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", words)) <= known
