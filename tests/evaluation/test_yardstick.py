@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from itertools import combinations
 from typing import Any
 
@@ -146,6 +147,15 @@ def test_a_box_holds_the_rows_that_lie_in_it(found: dict[str, float | None]) -> 
     assert not np.allclose(real, made)
     assert (yardstick.boxes(columns, [x, y], seed=0).ask([x, y]) == real).all()
     assert 0 < (found["boxes"] or 0) < (found["boxes_95"] or 0) < 1
+
+
+def test_boxes_of_moments_need_no_memory_for_each_second() -> None:
+    columns = column_axes(hw.Schema(when=hw.Datetime("2024-01-01", "2024-01-31"), x=hw.Number(0, 1)))
+    tracemalloc.start()
+    yardstick.boxes(columns, [np.arange(4) / 4, np.arange(4) / 4], seed=0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000
 
 
 def test_risk_ratios_are_those_of_counted_rows(found: dict[str, float | None]) -> None:
