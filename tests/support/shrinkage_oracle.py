@@ -3,7 +3,7 @@
 Each split cell has a `Split`: the noisy counts of its halves, their variances, and the prior fraction. A walk down from
 the root gives the mass of each cell (`masses`). From that follow which cells can be estimated (`estimable`), their
 shrinkage weights (`shrinkage_weights`), and the fraction of every cell (`oracle`). Of the code that is tested it takes
-three constants and nothing else.
+four constants and nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.public.cascade.counts import Pool
-from headwater.public.cascade.estimate import MAX_SHIFT, PRIOR_CELLS, SIGNIFICANCE
+from headwater.public.cascade.estimate import MAX_SHIFT, OPEN, PRIOR_CELLS, SIGNIFICANCE
 from headwater.public.partition import Floats, Partition
 from tests.support.trees import Cell, split_cells
 
@@ -155,5 +155,6 @@ def oracle(pool: Pool, before: Floats, partition: Partition, settle: bool) -> di
     found = {}
     for name, split in splits.items():
         base = split.base(held[name])
-        found[name] = Found(share(name, base), keep.get(name, 0.0) * split.noise / base**2, base)
+        left_open = max(keep[name], OPEN) if name in keep else 0.0
+        found[name] = Found(share(name, base), left_open * split.noise / base**2, base)
     return found
